@@ -1,0 +1,54 @@
+# What a fresh clone needs to be built, run and tested. `make help` lists it.
+
+PIPELINE ?= pipelines/quickstart.yaml
+# More options of `stride-pipe run`, of the test runner and of the benchmarks: make run ARGS="--set m=25"
+ARGS ?=
+
+# Property tests draw the same cases every time; another number draws others: make test PROPTEST_RNG_SEED=7
+export PROPTEST_RNG_SEED ?= 2505
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+SETUP  := bash .ci/setup.sh
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test bench lint clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install what is missing: C compiler, pkg-config, OpenBLAS, cargo-nextest, Python with venv, rustfmt, clippy
+	@$(SETUP) build test lint
+	@echo "setup: everything is there"
+
+build: ## compile the release binary
+	@$(SETUP) build
+	cargo build --release
+
+run: build ## run a pipeline (PIPELINE=pipelines/quickstart.yaml ARGS=...)
+	$(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe run $(PIPELINE) $(ARGS)
+
+test: ## run all tests (ARGS=... for the test runner)
+	@$(SETUP) build test
+	@if cargo nextest --version >/dev/null 2>&1; then \
+	    set -x; cargo nextest run --release $(ARGS); \
+	else \
+	    echo "make test: cargo-nextest is not available, using cargo test instead"; \
+	    set -x; cargo test --release $(ARGS); \
+	fi
+
+bench: ## run the benchmarks (ARGS=... for cargo bench)
+	@$(SETUP) build
+	@if ls benches/*.rs benches/*/main.rs >/dev/null 2>&1; then \
+	    echo "benchmarks:" benches/*; \
+	    set -x; cargo bench --benches $(ARGS); \
+	else \
+	    echo "no benchmarks: benches/ is empty"; \
+	fi
+
+lint: ## check formatting and clippy's advice
+	@$(SETUP) build lint
+	cargo fmt --check
+	cargo clippy --release --all-targets -- -D warnings
+
+clean: ## remove what was compiled
+	cargo clean

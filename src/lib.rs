@@ -1,0 +1,20 @@
+//! `stride-pipe`: deep Gaussian-process regression as declarative pipelines over Parquet.
+//!
+//! The way of the data, and the order in which to read the code:
+//!
+//! ```text
+//! fashion.yaml ─▶ spec ─▶ plan ─▶ engine ─▶ stages ─▶ gp, eval ─▶ tables ─▶ store ─▶ results/
+//! ```
+//!
+//! `gp` and `eval` are pure mathematics and use nothing else of the crate; `tests/` checks who uses whom.
+
+pub mod cli;
+pub mod datasets;
+pub mod engine;
+pub mod eval;
+pub mod gp;
+pub mod plan;
+pub mod spec;
+pub mod stages;
+pub mod store;
+pub mod tables;
