@@ -1,0 +1,158 @@
+//! Files that appear whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+
+use super::StoreError;
+
+/// A file being written under a temporary name; [`AtomicFile::commit`] renames it over the final one.
+///
+/// Dropped without a commit, the temporary file is removed and what stood under the final name stays.
+#[derive(Debug)]
+pub struct AtomicFile {
+    target: PathBuf,
+    temporary: PathBuf,
+    /// `None` once committed.
+    writer: Option<BufWriter<File>>,
+    hash: Sha256,
+    bytes: u64,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Where.
+    pub path: PathBuf,
+    /// Size of the file.
+    pub bytes: u64,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+}
+
+impl AtomicFile {
+    /// Starts a file that will be `target`; missing directories are made.
+    pub fn create(target: &Path) -> Result<Self, StoreError> {
+        let directory = parent(target);
+        fs::create_dir_all(directory).map_err(|source| StoreError::write(directory, source))?;
+        if target.is_dir() {
+            return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
+        }
+        let temporary = temporary_name(target)?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&temporary)
+            .map_err(|source| StoreError::write(target, source))?;
+        let writer = Some(BufWriter::with_capacity(1 << 16, file));
+        Ok(Self { target: target.to_owned(), temporary, writer, hash: Sha256::new(), bytes: 0 })
+    }
+
+    /// The name while writing: hidden, in the same directory, and not ending in `.parquet`.
+    pub fn temporary_path(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Makes the contents durable, then renames them to the final name.
+    pub fn commit(mut self) -> Result<Written, StoreError> {
+        self.publish().map_err(|source| StoreError::write(&self.target, source))?;
+        let sha256 = hex(&std::mem::take(&mut self.hash).finalize());
+        Ok(Written { path: self.target.clone(), bytes: self.bytes, sha256 })
+    }
+
+    fn publish(&mut self) -> io::Result<()> {
+        let Some(writer) = self.writer.as_mut() else { return Ok(()) };
+        writer.flush()?;
+        writer.get_ref().sync_all()?;
+        fs::rename(&self.temporary, &self.target)?;
+        self.writer = None;
+        // Without this a crash of the machine may forget the new name.
+        File::open(parent(&self.target))?.sync_all()
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let Some(writer) = self.writer.as_mut() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let written = writer.write(buffer)?;
+        self.hash.update(&buffer[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Drop for AtomicFile {
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            // The buffered rest is of no use any more: close without writing it.
+            drop(writer.into_parts());
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Writes `bytes` to `path` in one step; missing directories are made.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<Written, StoreError> {
+    let mut file = AtomicFile::create(path)?;
+    file.write_all(bytes).map_err(|source| StoreError::write(path, source))?;
+    file.commit()
+}
+
+/// Copies a file in one step; missing directories are made.
+pub fn copy_atomic(source: &Path, target: &Path) -> Result<Written, StoreError> {
+    let mut input = File::open(source).map_err(|error| StoreError::read(source, error))?;
+    let mut file = AtomicFile::create(target)?;
+    io::copy(&mut input, &mut file).map_err(|error| StoreError::write(target, error))?;
+    file.commit()
+}
+
+/// Gives a finished file a second name, without a second copy where the file system can; the file must never change.
+pub fn link_or_copy(source: &Path, target: &Path) -> Result<(), StoreError> {
+    let directory = parent(target);
+    fs::create_dir_all(directory).map_err(|error| StoreError::write(directory, error))?;
+    if fs::hard_link(source, target).is_ok() {
+        return Ok(());
+    }
+    copy_atomic(source, target).map(drop)
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+}
+
+/// The directory of a file; `.` for a bare name.
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    }
+}
+
+/// `.<name>.<pid>-<nanoseconds>-<counter>.tmp`: processes on other machines that share the disk are told apart by the clock.
+fn temporary_name(target: &Path) -> Result<PathBuf, StoreError> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let Some(name) = target.file_name() else {
+        return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
+    };
+    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.subsec_nanos());
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = OsString::from(".");
+    // A final name near the limit of the file system leaves no room for the suffix.
+    if name.len() < 180 {
+        temporary.push(name);
+    }
+    temporary.push(format!(".{}-{nanoseconds:08x}-{count}.tmp", std::process::id()));
+    Ok(target.with_file_name(temporary))
+}

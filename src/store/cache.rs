@@ -1,0 +1,188 @@
+//! Finished work by the hash of what it depends on, so that it need not be done twice.
+//!
+//! An entry is a directory that appears by rename, complete with the hashes of its files: a half-written one cannot be
+//! seen, a damaged one is not used. `last/` remembers what each place of a pipeline depended on last time, to say why
+//! it must run again.
+
+use super::input::sha256_file;
+use super::{ResultsDir, StoreError, escape, write_atomic};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const ENTRY: &str = "entry.json";
+
+/// The cache of a results directory.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// A complete entry.
+#[derive(Clone, Debug)]
+pub struct CacheEntry {
+    directory: PathBuf,
+    /// What was noted about it.
+    pub notes: Json,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Listing {
+    files: BTreeMap<String, String>,
+    notes: Json,
+}
+
+/// An entry being made; it is removed unless committed.
+#[derive(Debug)]
+pub struct Draft {
+    temporary: PathBuf,
+    target: PathBuf,
+    committed: bool,
+}
+
+static DRAFTS: AtomicU64 = AtomicU64::new(0);
+
+impl Cache {
+    /// The cache of these results.
+    pub fn new(results: &ResultsDir) -> Self {
+        Self { root: results.cache_dir() }
+    }
+
+    /// Marks the cache as in use until the file is dropped, or the process ends; waits while it is being pruned.
+    pub fn hold(&self) -> Result<File, StoreError> {
+        let file = self.lock_file()?;
+        match file.lock_shared() {
+            // A file system without locks still has a cache; pruning then leaves it alone.
+            Err(source) if source.kind() != std::io::ErrorKind::Unsupported => {
+                Err(StoreError::write(&self.root, source))
+            }
+            _ => Ok(file),
+        }
+    }
+
+    /// The cache for its pruner alone, until the file is dropped; none while a run uses it, or where files cannot be locked.
+    pub fn own(&self) -> Result<Option<File>, StoreError> {
+        let file = self.lock_file()?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => Ok(None),
+            Err(TryLockError::Error(source)) => Err(StoreError::write(&self.root, source)),
+        }
+    }
+
+    fn lock_file(&self) -> Result<File, StoreError> {
+        let path = self.root.join("in-use.lock");
+        fs::create_dir_all(&self.root).map_err(|source| StoreError::write(&self.root, source))?;
+        File::options().create(true).append(true).open(&path).map_err(|source| StoreError::write(&path, source))
+    }
+
+    fn directory(&self, hash: &str) -> PathBuf {
+        self.root.join("entries").join(hash.get(..2).unwrap_or(hash)).join(hash)
+    }
+
+    /// The entry of that hash, if it is there and undamaged.
+    pub fn look_up(&self, hash: &str) -> Option<CacheEntry> {
+        let directory = self.directory(hash);
+        let listing: Listing = serde_json::from_slice(&fs::read(directory.join(ENTRY)).ok()?).ok()?;
+        let intact =
+            |(name, expected): (&String, &String)| sha256_file(&directory.join(name)).is_ok_and(|h| h == *expected);
+        listing.files.iter().all(intact).then_some(CacheEntry { directory, notes: listing.notes })
+    }
+
+    /// Whether there is an entry of that hash, without a look at its files.
+    pub fn contains(&self, hash: &str) -> bool {
+        self.directory(hash).join(ENTRY).is_file()
+    }
+
+    /// Removes what runs that were killed left behind half-made.
+    pub fn sweep(&self) {
+        for draft in fs::read_dir(self.root.join("drafts")).into_iter().flatten().flatten() {
+            let name = draft.file_name().to_string_lossy().into_owned();
+            // `<hash>.<process>.<number>`: a process that still lives may still be writing.
+            let owner = name.split('.').nth(1).unwrap_or_default();
+            if !Path::new("/proc").join(owner).exists() {
+                let _ = fs::remove_dir_all(draft.path());
+            }
+        }
+    }
+
+    /// Starts an entry.
+    pub fn begin(&self, hash: &str) -> Result<Draft, StoreError> {
+        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.root.join("drafts").join(format!("{hash}.{}.{number}", std::process::id()));
+        fs::create_dir_all(&temporary).map_err(|source| StoreError::write(&temporary, source))?;
+        Ok(Draft { temporary, target: self.directory(hash), committed: false })
+    }
+
+    fn place(&self, place: &[&str]) -> PathBuf {
+        let mut path = self.root.join("last");
+        path.extend(place.iter().map(|part| escape(part)));
+        // Not `with_extension`: a name may hold a dot of its own.
+        path.as_mut_os_string().push(".json");
+        path
+    }
+
+    /// Remembers what a place of a pipeline depended on.
+    pub fn remember(&self, place: &[&str], parts: &Json) -> Result<(), StoreError> {
+        write_atomic(&self.place(place), parts.to_string().as_bytes()).map(drop)
+    }
+
+    /// What it depended on last time.
+    pub fn recall(&self, place: &[&str]) -> Option<Json> {
+        serde_json::from_slice(&fs::read(self.place(place)).ok()?).ok()
+    }
+}
+
+impl CacheEntry {
+    /// A file of the entry.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+}
+
+impl Draft {
+    /// Where to write a file of the entry.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.temporary.join(name)
+    }
+
+    /// Makes the entry visible, with all its files.
+    pub fn commit(mut self, notes: Json) -> Result<CacheEntry, StoreError> {
+        let fail = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StoreError::write(&path, source)
+        };
+        let mut files = BTreeMap::new();
+        for file in fs::read_dir(&self.temporary).map_err(fail(&self.temporary))? {
+            let name = file.map_err(fail(&self.temporary))?.file_name().to_string_lossy().into_owned();
+            let hash = sha256_file(&self.temporary.join(&name))?;
+            files.insert(name, hash);
+        }
+        let listing = serde_json::to_vec_pretty(&Listing { files, notes: notes.clone() })
+            .map_err(|error| StoreError::write(&self.temporary, error.into()))?;
+        write_atomic(&self.temporary.join(ENTRY), &listing)?;
+        let parent = self.target.parent().unwrap_or(&self.target);
+        fs::create_dir_all(parent).map_err(fail(parent))?;
+        if let Err(source) = fs::rename(&self.temporary, &self.target) {
+            // Damaged, or another run was faster: either way what is there makes room for what is known to be good.
+            let displaced = self.temporary.with_extension("old");
+            fs::rename(&self.target, &displaced).map_err(|_| StoreError::write(&self.target, source))?;
+            fs::rename(&self.temporary, &self.target).map_err(fail(&self.target))?;
+            let _ = fs::remove_dir_all(displaced);
+        }
+        self.committed = true;
+        Ok(CacheEntry { directory: self.target.clone(), notes })
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.committed {
+            let _ = fs::remove_dir_all(&self.temporary);
+        }
+    }
+}

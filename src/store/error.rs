@@ -1,0 +1,149 @@
+//! What can go wrong with files, in words a user can act on; the command line maps variants to exit codes.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::tables::TableError;
+
+/// Every error of the store: what is wrong, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// An input that is not there (exit 66).
+    #[error("{}: {detail}; {hint}", path.display())]
+    Missing {
+        /// What was looked for.
+        path: PathBuf,
+        /// What is missing.
+        detail: String,
+        /// What to do.
+        hint: String,
+    },
+    /// An input that is there but cannot be read: permissions, a failing disk (exit 66).
+    #[error("{}: cannot be read: {source}; {}", path.display(), read_hint(source))]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An input with wrong contents (exit 65).
+    #[error("{}{}: {detail}; {hint}", path.display(), Place { column: column.as_deref(), row: *row })]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+        /// The column, where it is about one.
+        column: Option<String>,
+        /// The first offending row, counted from 0 within the file.
+        row: Option<u64>,
+        /// What to do.
+        hint: String,
+    },
+    /// A model file that is damaged, of another version, or inconsistent (exit 65).
+    #[error("{}: {detail}; {hint}", path.display())]
+    Model {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+        /// What to do.
+        hint: String,
+    },
+    /// An output that cannot be written: disk full, read-only, no permission (exit 73).
+    #[error("{}: cannot be written: {source}; {}", path.display(), write_hint(source))]
+    Write {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Rows that do not fit their table: a mistake of the program (exit 70).
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+impl StoreError {
+    pub(crate) fn invalid(path: &Path, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Invalid { path: path.to_owned(), detail: detail.into(), column: None, row: None, hint: hint.into() }
+    }
+
+    pub(crate) fn invalid_column(
+        path: &Path,
+        column: &str,
+        detail: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::Invalid {
+            path: path.to_owned(),
+            detail: detail.into(),
+            column: Some(column.to_owned()),
+            row: None,
+            hint: hint.into(),
+        }
+    }
+
+    pub(crate) fn missing(path: &Path, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Missing { path: path.to_owned(), detail: detail.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn model(path: &Path, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Model { path: path.to_owned(), detail: detail.into(), hint: hint.into() }
+    }
+
+    /// An error while reading: a file that is gone is missing, anything else unreadable.
+    pub(crate) fn read(path: &Path, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::NotFound {
+            return Self::missing(path, "does not exist", "check the path; relative paths start at the pipeline file");
+        }
+        Self::Read { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn write(path: &Path, source: io::Error) -> Self {
+        Self::Write { path: path.to_owned(), source }
+    }
+}
+
+/// Renders `, column `x`, row 17 (counted from 0 in this file)` as far as it is known.
+struct Place<'a> {
+    column: Option<&'a str>,
+    row: Option<u64>,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(column) = self.column {
+            write!(f, ", column `{column}`")?;
+        }
+        if let Some(row) = self.row {
+            write!(f, ", row {row} (counted from 0 in this file)")?;
+        }
+        Ok(())
+    }
+}
+
+fn read_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "check its permissions and those of the directories above it",
+        io::ErrorKind::NotADirectory => "a file stands where a directory is named: check the path",
+        io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput => "check the path",
+        _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => "the links lead in a circle",
+        _ => "check the file and the disk",
+    }
+}
+
+fn write_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or choose another directory",
+        io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only: choose another directory",
+        io::ErrorKind::PermissionDenied => "check the permissions of the directory, or choose another one",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "a file stands where a directory is needed: move it away"
+        }
+        io::ErrorKind::InvalidFilename => "the name is too long: choose a shorter one",
+        _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => "the links lead in a circle",
+        io::ErrorKind::IsADirectory => "a directory has this name: move it away, or choose another name",
+        _ => "check the directory and the disk",
+    }
+}

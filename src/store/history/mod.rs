@@ -1,0 +1,246 @@
+//! The runs of a results directory, in whatever state they are.
+//!
+//! A run may be half-written, failed, partly deleted by hand, or not ours at all: everything that can be told about it is,
+//! with what is missing, and no run keeps the others from being seen.
+
+mod events;
+mod prune;
+mod remove;
+mod sizes;
+mod summary;
+mod table;
+
+pub use events::{EventNotes, read_events};
+pub use prune::{CacheFate, Doomed, KeptBack, Prune, Selection};
+pub use remove::Removal;
+pub use summary::{MetricSummary, PhaseCost, phase_costs, smse_ranges, summaries};
+pub use table::{Cell, Grid, Measures, Statistic};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Manifest, ResultsDir, RunId, StoreError};
+use crate::tables::TableKind;
+
+/// A run whose removal has begun has this instead of a manifest: it is not complete any more, and the next pruning ends it.
+const TOMBSTONE: &str = "pruned.json";
+
+/// What became of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Status {
+    /// All went well.
+    Succeeded,
+    /// A stage failed.
+    Failed,
+    /// A signal ended it.
+    Interrupted,
+    /// No manifest: in progress, or killed.
+    Unfinished,
+    /// The manifest cannot be read.
+    Damaged,
+    /// Its directory is gone; only tables are left.
+    Deleted,
+    /// Its removal has begun and did not end.
+    Pruning,
+}
+
+impl Status {
+    /// The name, as in the `runs` table where it is there.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+            Self::Unfinished => "unfinished",
+            Self::Damaged => "damaged",
+            Self::Deleted => "deleted",
+            Self::Pruning => "pruning",
+        }
+    }
+
+    /// Whether the run came to an end that it could write down.
+    pub const fn is_finished(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Interrupted)
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Its name.
+    pub id: RunId,
+    /// What became of it.
+    pub status: Status,
+    /// Its pipeline, where that is known.
+    pub pipeline: Option<String>,
+    /// Its manifest, if it has one that can be read.
+    pub manifest: Option<Manifest>,
+    /// Its table files.
+    pub tables: BTreeMap<TableKind, PathBuf>,
+    /// What is missing or wrong, in words.
+    pub problems: Vec<String>,
+}
+
+impl Run {
+    /// Seconds from start to end, if it ended.
+    pub fn seconds(&self) -> Option<f64> {
+        let manifest = self.manifest.as_ref()?;
+        Some((manifest.finished_at.micros() - manifest.started_at.micros()) as f64 / 1e6)
+    }
+
+    /// The run's file of a table, or why there is none.
+    pub fn table(&self, kind: TableKind) -> Result<&Path, StoreError> {
+        self.tables.get(&kind).map(PathBuf::as_path).ok_or_else(|| {
+            let detail = format!("run {} has no {kind} table", self.id);
+            let hint = match self.status {
+                Status::Succeeded => {
+                    "it was deleted: run the pipeline again, what is in the cache need not be computed"
+                }
+                _ => "only runs that succeed have all tables: choose another run",
+            };
+            StoreError::missing(Path::new(kind.name()), detail, hint)
+        })
+    }
+}
+
+/// All runs of a results directory, oldest first.
+#[derive(Debug, Clone)]
+pub struct History {
+    /// Where they are.
+    pub results: ResultsDir,
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// Names in `run/` that are not runs.
+    pub foreign: Vec<String>,
+}
+
+impl History {
+    /// Looks at everything in a results directory.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        if !root.is_dir() {
+            let hint = "run a pipeline first, or say where the results are: --results DIR or --file PIPELINE";
+            return Err(StoreError::missing(root, "there is no results directory here", hint));
+        }
+        let results = ResultsDir::new(root);
+        let mut tables = table_files(&results);
+        let (mut ids, mut foreign) = (BTreeSet::new(), Vec::new());
+        for name in names(&results.runs_dir()) {
+            match name.parse::<RunId>() {
+                Ok(id) => drop(ids.insert(id)),
+                Err(_) => foreign.push(name),
+            }
+        }
+        ids.extend(tables.keys().cloned());
+        let runs = ids.into_iter().map(|id| {
+            let tables = tables.remove(&id).unwrap_or_default();
+            look_at(&results, id, tables)
+        });
+        Ok(Self { runs: runs.collect(), results, foreign })
+    }
+
+    /// The run of that name: an id, the beginning of one, or `last`.
+    pub fn find(&self, name: &str) -> Result<&Run, StoreError> {
+        let shown = |runs: &[&Run]| runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>().join(", ");
+        let recent: Vec<&Run> = self.runs.iter().rev().take(3).collect();
+        let missing = |detail: String, hint: String| StoreError::missing(&self.results.runs_dir(), detail, hint);
+        if name == "last" {
+            let none = || missing("there are no runs".to_owned(), "run a pipeline first".to_owned());
+            return recent.first().copied().ok_or_else(none);
+        }
+        let fits: Vec<&Run> = self.runs.iter().filter(|run| run.id.as_str().starts_with(name)).collect();
+        match fits.as_slice() {
+            [run] => Ok(run),
+            [] if recent.is_empty() => Err(missing(format!("there is no run `{name}`"), "run a pipeline first".into())),
+            [] => {
+                let near = self.runs.iter().min_by_key(|run| strsim::damerau_levenshtein(name, run.id.as_str()));
+                let near = near.filter(|run| strsim::damerau_levenshtein(name, run.id.as_str()) <= 4);
+                let hint = near.map_or_else(
+                    || format!("the most recent ones are {}, or say `last`", shown(&recent)),
+                    |run| format!("did you mean {}?", run.id),
+                );
+                Err(missing(format!("there is no run `{name}`"), hint))
+            }
+            several => {
+                let count = several.len();
+                let hint = format!("write more of the name: {}", shown(&several[..count.min(5)]));
+                Err(missing(format!("{count} runs begin with `{name}`"), hint))
+            }
+        }
+    }
+}
+
+/// Names in a directory, sorted; none where it cannot be read.
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// The files of all tables by run: `<table>/pipeline=<p>/run_date=<d>/<run_id>.parquet` and nothing else.
+fn table_files(results: &ResultsDir) -> BTreeMap<RunId, BTreeMap<TableKind, PathBuf>> {
+    let mut found: BTreeMap<RunId, BTreeMap<TableKind, PathBuf>> = BTreeMap::new();
+    for kind in TableKind::ALL {
+        let table = results.table_dir(kind);
+        for pipeline in names(&table).iter().filter(|name| name.starts_with("pipeline=")) {
+            let pipeline = table.join(pipeline);
+            for date in names(&pipeline).iter().filter(|name| name.starts_with("run_date=")) {
+                let date = pipeline.join(date);
+                for name in names(&date) {
+                    if let Some(id) = name.strip_suffix(".parquet").and_then(|name| name.parse().ok()) {
+                        found.entry(id).or_default().insert(kind, date.join(name));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+fn look_at(results: &ResultsDir, id: RunId, tables: BTreeMap<TableKind, PathBuf>) -> Run {
+    let directory = results.run_dir(&id);
+    let mut problems = Vec::new();
+    let (status, manifest) = if !directory.is_dir() {
+        problems.push("its directory is gone".to_owned());
+        (Status::Deleted, None)
+    } else if directory.join(TOMBSTONE).exists() {
+        problems.push("its removal did not end; `stride-pipe runs prune` ends it".to_owned());
+        (Status::Pruning, None)
+    } else if !results.manifest_path(&id).exists() {
+        problems.push("no manifest: it is in progress, or was killed".to_owned());
+        (Status::Unfinished, None)
+    } else {
+        match Manifest::load(results, &id) {
+            Ok(manifest) => {
+                let status = status(&manifest.status);
+                if status == Status::Damaged {
+                    problems.push(format!("its manifest has the unknown status `{}`", manifest.status));
+                }
+                let gone = manifest.files.iter().filter(|file| !results.root().join(&file.path).exists()).count();
+                if gone > 0 {
+                    problems.push(format!("{gone} of its {} files are gone", manifest.files.len()));
+                }
+                (status, Some(manifest))
+            }
+            Err(error) => {
+                problems.push(error.to_string());
+                (Status::Damaged, None)
+            }
+        }
+    };
+    let recorded = manifest.as_ref().map(|manifest| manifest.pipeline.clone());
+    let pipeline = recorded.or_else(|| read_events(results, &id).pipeline).or_else(|| partition(&tables));
+    Run { id, status, pipeline, manifest, tables, problems }
+}
+
+fn status(name: &str) -> Status {
+    let finished = [Status::Succeeded, Status::Failed, Status::Interrupted];
+    finished.into_iter().find(|status| status.name() == name).unwrap_or(Status::Damaged)
+}
+
+/// The pipeline as the path of a table says it.
+fn partition(tables: &BTreeMap<TableKind, PathBuf>) -> Option<String> {
+    let directory = tables.values().next()?.parent()?.parent()?.file_name()?.to_str()?;
+    Some(directory.strip_prefix("pipeline=")?.to_owned())
+}

@@ -1,0 +1,126 @@
+//! Removes what a pruning decided on, in an order that can stop anywhere.
+//!
+//! First the manifest of every doomed run becomes a tombstone: from then on none of them counts as complete, and the next
+//! pruning goes on where this one stopped. Then the files go, those of a run that readers look at first before the others,
+//! the tombstone last. The cache is swept at the end, from what is still there: what an interrupted pruning leaves
+//! belongs to no kept run and is found again.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::prune::{Doomed, Prune};
+use super::{Status, TOMBSTONE};
+use crate::store::{ResultsDir, StoreError, write_atomic};
+use crate::tables::TableKind;
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Files of runs.
+    pub files: usize,
+    /// Cache entries.
+    pub entries: usize,
+    /// Bytes that are free now.
+    pub bytes: u64,
+}
+
+impl Prune {
+    /// Does it.
+    pub fn perform(self) -> Result<Removal, StoreError> {
+        let mut removal = Removal { bytes: self.bytes, ..Removal::default() };
+        for doomed in &self.runs {
+            bury(&self.results, doomed)?;
+        }
+        for doomed in &self.runs {
+            removal.files += self.remove_run(doomed)?;
+        }
+        for entry in &self.entries {
+            self.remove_entry(entry)?;
+            removal.entries += 1;
+        }
+        for leftover in &self.leftovers {
+            remove_tree(leftover)?;
+        }
+        Ok(removal)
+    }
+
+    fn remove_run(&self, doomed: &Doomed) -> Result<usize, StoreError> {
+        let tombstone = self.results.run_dir(&doomed.run.id).join(TOMBSTONE);
+        let runs_row = doomed.run.tables.get(&TableKind::Runs);
+        // Who asks for the latest runs must not find one whose other tables are gone.
+        let first = doomed.files.iter().filter(|file| Some(*file) == runs_row);
+        let others = doomed.files.iter().filter(|file| Some(*file) != runs_row && **file != tombstone);
+        let mut removed = 0;
+        for file in first.chain(others).chain([&tombstone]) {
+            removed += usize::from(remove_file(file)?);
+        }
+        // While a run is in progress a directory may be just about to get a file: empty ones stay.
+        if self.lock.is_some() {
+            for file in &doomed.files {
+                remove_empty_parents(file, self.results.root());
+            }
+        }
+        let _ = fs::remove_dir(self.results.run_dir(&doomed.run.id));
+        Ok(removed)
+    }
+
+    /// Out of sight first, in one step: a half-removed entry must not be found.
+    fn remove_entry(&self, entry: &Path) -> Result<(), StoreError> {
+        let drafts = self.results.cache_dir().join("drafts");
+        fs::create_dir_all(&drafts).map_err(|source| StoreError::write(&drafts, source))?;
+        let hidden = drafts.join(entry.file_name().unwrap_or_default()).with_extension("pruned");
+        remove_tree(&hidden)?;
+        fs::rename(entry, &hidden).map_err(|source| StoreError::write(entry, source))?;
+        if let Some(group) = entry.parent() {
+            let _ = fs::remove_dir(group);
+        }
+        remove_tree(&hidden)
+    }
+}
+
+/// Turns a run's manifest into its tombstone.
+fn bury(results: &ResultsDir, doomed: &Doomed) -> Result<(), StoreError> {
+    let directory = results.run_dir(&doomed.run.id);
+    // Without a directory there is no manifest to mislead anyone.
+    if !directory.is_dir() || doomed.run.status == Status::Pruning {
+        return Ok(());
+    }
+    let (manifest, tombstone) = (results.manifest_path(&doomed.run.id), directory.join(TOMBSTONE));
+    match fs::rename(&manifest, &tombstone) {
+        Err(error) if error.kind() == ErrorKind::NotFound => write_atomic(&tombstone, b"{}\n").map(drop),
+        other => other.map_err(|source| StoreError::write(&manifest, source)),
+    }
+}
+
+/// Whether there was a file to remove.
+fn remove_file(file: &Path) -> Result<bool, StoreError> {
+    match fs::remove_file(file) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(StoreError::write(file, source)),
+    }
+}
+
+fn remove_tree(path: &Path) -> Result<(), StoreError> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StoreError::write(path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes directories that became empty, up to the results directory.
+fn remove_empty_parents(file: &Path, root: &Path) {
+    let mut directory: Option<PathBuf> = file.parent().map(Path::to_owned);
+    while let Some(path) = directory.filter(|path| path != root && path.starts_with(root)) {
+        if fs::remove_dir(&path).is_err() {
+            return;
+        }
+        directory = path.parent().map(Path::to_owned);
+    }
+}

@@ -1,0 +1,149 @@
+//! Group-bys over the small tables of runs.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use polars::io::HiveOptions;
+use polars::prelude::{DataFrame, LazyFrame, PlRefPath, PolarsResult, ScanArgsParquet, col, len, lit};
+
+use super::{Run, StoreError};
+use crate::store::guard::guarded;
+use crate::store::read_table;
+use crate::tables::{MetricRow, TableKind};
+
+/// Mean and standard deviation of a metric over the folds of a case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricSummary {
+    /// The evaluate stage.
+    pub stage: String,
+    /// The case.
+    pub case: String,
+    /// The metric.
+    pub metric: String,
+    /// Mean over the folds.
+    pub mean: Option<f64>,
+    /// Sample standard deviation over the folds.
+    pub std: Option<f64>,
+}
+
+/// What a phase of a stage cost, over cases and folds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhaseCost {
+    /// The stage.
+    pub stage: String,
+    /// The phase.
+    pub phase: String,
+    /// Pieces of work.
+    pub pieces: u64,
+    /// Those of them taken from the cache.
+    pub cached: u64,
+    /// Wall-clock seconds.
+    pub wall_s: f64,
+    /// Processor seconds.
+    pub cpu_s: f64,
+}
+
+/// Table files as a lazy frame. Their directories are not looked at: a run knows its own pipeline and date.
+pub(super) fn scan(files: &[&Path]) -> PolarsResult<LazyFrame> {
+    let paths = files.iter().map(|file| PlRefPath::new(file.to_string_lossy())).collect();
+    let hive_options = HiveOptions { enabled: Some(false), ..HiveOptions::default() };
+    LazyFrame::scan_parquet_files(paths, ScanArgsParquet { glob: false, hive_options, ..ScanArgsParquet::default() })
+}
+
+/// Collects a frame; a damaged file is an error of that file, never the end of the program.
+pub(super) fn collect(file: &Path, frame: impl FnOnce() -> PolarsResult<LazyFrame>) -> Result<DataFrame, StoreError> {
+    guarded(|| frame()?.collect()).map_err(|error| {
+        // Polars appends the query plan, which says nothing to a user.
+        let error = error.lines().next().unwrap_or_default();
+        let hint = "the file is damaged: remove it and run again";
+        StoreError::invalid(file, format!("cannot be read: {error}"), hint)
+    })
+}
+
+/// Lowest and highest `smse` of the cases of each run, by run id, and what could not be read.
+pub fn smse_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<String, String>) {
+    let files: Vec<(&Run, &Path)> =
+        runs.iter().filter_map(|run| Some((*run, run.tables.get(&TableKind::Metrics)?.as_path()))).collect();
+    let all: Vec<&Path> = files.iter().map(|(_, file)| *file).collect();
+    let (mut ranges, mut problems) = (BTreeMap::new(), BTreeMap::new());
+    let Some(first) = all.first() else { return (ranges, problems) };
+    if let Ok(found) = smse(first, &all) {
+        return (found, problems);
+    }
+    // One of them is damaged: find out which, and show the others.
+    for (run, file) in files {
+        match smse(file, &[file]) {
+            Ok(found) => ranges.extend(found),
+            Err(error) => drop(problems.insert(run.id.to_string(), error.to_string())),
+        }
+    }
+    (ranges, problems)
+}
+
+fn smse(named: &Path, files: &[&Path]) -> Result<BTreeMap<String, (f64, f64)>, StoreError> {
+    let frame = collect(named, || {
+        let wanted = col("metric").eq(lit("smse")).and(col("stat").eq(lit("mean"))).and(col("value").is_not_null());
+        let range = [col("value").min().alias("low"), col("value").max().alias("high")];
+        Ok(scan(files)?.filter(wanted).group_by([col("run_id")]).agg(range))
+    })?;
+    let rows = || -> PolarsResult<BTreeMap<String, (f64, f64)>> {
+        let (id, low, high) =
+            (frame.column("run_id")?.str()?, frame.column("low")?.f64()?, frame.column("high")?.f64()?);
+        let row = |row: usize| Some((id.get(row)?.to_owned(), (low.get(row)?, high.get(row)?)));
+        Ok((0..frame.height()).filter_map(row).collect())
+    };
+    rows().map_err(|error| unexpected(named, &error))
+}
+
+/// Mean and standard deviation of every metric, in the order of the table.
+pub fn summaries(run: &Run) -> Result<Vec<MetricSummary>, StoreError> {
+    let rows: Vec<MetricRow> = read_table(run.table(TableKind::Metrics)?)?;
+    let over_folds = |stat: &'static str| {
+        rows.iter().filter(move |row| row.fold.is_none() && row.feature.is_none() && row.stat == stat)
+    };
+    let same = |a: &MetricRow, b: &MetricRow| {
+        (&a.stage, &a.case, &a.metric, &a.split) == (&b.stage, &b.case, &b.metric, &b.split)
+    };
+    let summary = |mean: &MetricRow| MetricSummary {
+        stage: mean.stage.clone(),
+        case: mean.case.clone(),
+        metric: mean.metric.clone(),
+        mean: mean.value,
+        std: over_folds("std").find(|std| same(mean, std)).and_then(|std| std.value),
+    };
+    Ok(over_folds("mean").map(summary).collect())
+}
+
+/// What every phase of every stage cost.
+pub fn phase_costs(run: &Run) -> Result<Vec<PhaseCost>, StoreError> {
+    let file = run.table(TableKind::Timings)?;
+    let frame = collect(file, || {
+        let sums = [
+            len().cast(polars::prelude::DataType::UInt64).alias("pieces"),
+            col("cached").cast(polars::prelude::DataType::UInt64).sum().alias("cached"),
+            col("wall_s").sum(),
+            col("cpu_s").sum(),
+        ];
+        Ok(scan(&[file])?.group_by_stable([col("stage"), col("phase")]).agg(sums))
+    })?;
+    let rows = || -> PolarsResult<Vec<PhaseCost>> {
+        let (stage, phase) = (frame.column("stage")?.str()?, frame.column("phase")?.str()?);
+        let (pieces, cached) = (frame.column("pieces")?.u64()?, frame.column("cached")?.u64()?);
+        let (wall_s, cpu_s) = (frame.column("wall_s")?.f64()?, frame.column("cpu_s")?.f64()?);
+        let row = |row: usize| PhaseCost {
+            stage: stage.get(row).unwrap_or_default().to_owned(),
+            phase: phase.get(row).unwrap_or_default().to_owned(),
+            pieces: pieces.get(row).unwrap_or_default(),
+            cached: cached.get(row).unwrap_or_default(),
+            wall_s: wall_s.get(row).unwrap_or_default(),
+            cpu_s: cpu_s.get(row).unwrap_or_default(),
+        };
+        Ok((0..frame.height()).map(row).collect())
+    };
+    rows().map_err(|error| unexpected(file, &error))
+}
+
+/// Columns of other types than ours: not one of our tables.
+pub(super) fn unexpected(file: &Path, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::invalid(file, format!("not a table of stride-pipe: {error}"), "remove the file and run again")
+}

@@ -1,0 +1,20 @@
+//! Parquet input: find the files, look at their columns, read numbers.
+//!
+//! [`discover`] turns a path into files, [`peek`] reads their footers only, [`open`] reads the selected columns.
+//! Rows are numbered from 0 over all files, in the order of [`discover`].
+
+mod column;
+mod discover;
+mod hash;
+mod quality;
+mod read;
+mod schema;
+mod select;
+
+pub(super) use column::{is_key, text};
+pub use discover::{InputFile, discover};
+pub use hash::sha256_file;
+pub use quality::{ColumnQuality, InvalidPolicy, check_quality, check_unique_keys, validity_mask};
+pub use read::{InputTable, SourceFile, open};
+pub use schema::{ColumnInfo, FileSummary, InputSchema, peek};
+pub use select::{Resolved, Selection};

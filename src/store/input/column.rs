@@ -1,0 +1,61 @@
+//! Columns of any type as numbers or as text.
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type};
+use arrow::error::ArrowError;
+
+/// Types that become `f64`: all integers, floats and decimals; booleans as 0 and 1.
+pub(super) fn is_number(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Boolean => true,
+        DataType::Dictionary(_, value) => is_number(value),
+        other => other.is_numeric(),
+    }
+}
+
+/// Types that identify rows: integers, text, booleans, dates, decimals (databases export ids as such).
+pub(in crate::store) fn is_key(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Boolean | DataType::Date32 | DataType::Date64 => true,
+        DataType::Dictionary(_, value) => is_key(value),
+        other => other.is_integer() || other.is_decimal() || is_text(other),
+    }
+}
+
+/// Types that can be shown as text.
+pub(super) fn is_showable(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, value) => is_showable(value),
+        other => is_key(other) || other.is_numeric() || other.is_temporal() || *other == DataType::Null,
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Equal but for how text is laid out in memory.
+pub(super) fn same_kind(left: &DataType, right: &DataType) -> bool {
+    fn plain(data_type: &DataType) -> &DataType {
+        match data_type {
+            DataType::Dictionary(_, value) => plain(value),
+            other if is_text(other) => &DataType::Utf8,
+            other => other,
+        }
+    }
+    plain(left) == plain(right)
+}
+
+/// A column as numbers; nulls stay nulls.
+pub(super) fn numbers(column: &ArrayRef) -> Result<Float64Array, ArrowError> {
+    Ok(cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+}
+
+/// A column as text; nulls stay nulls.
+pub(in crate::store) fn text(column: &ArrayRef) -> Result<StringArray, ArrowError> {
+    if *column.data_type() == DataType::Null {
+        return Ok(StringArray::new_null(column.len()));
+    }
+    Ok(cast(column, &DataType::Utf8)?.as_string::<i32>().clone())
+}

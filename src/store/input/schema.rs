@@ -1,0 +1,152 @@
+//! What the footers say: columns and row counts, without reading any data.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use arrow::datatypes::DataType;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::InputFile;
+use super::column::same_kind;
+use super::discover::check_regular;
+use crate::store::StoreError;
+use crate::store::guard::guarded;
+
+const DAMAGED: &str = "the file is damaged or incomplete: write or copy it again";
+
+/// A column as the first file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnInfo {
+    /// Name.
+    pub name: String,
+    /// Arrow type; text for a partition column.
+    pub data_type: DataType,
+    /// From a `key=value` directory rather than from the file.
+    pub partition: bool,
+}
+
+/// A file's footer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSummary {
+    /// Where.
+    pub path: PathBuf,
+    /// Rows.
+    pub rows: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Its columns, in order, then its partition columns.
+    pub columns: Vec<ColumnInfo>,
+}
+
+/// What is known of an input before its data are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputSchema {
+    /// One summary per file, in reading order.
+    pub files: Vec<FileSummary>,
+}
+
+impl InputSchema {
+    /// The columns of the first file.
+    pub fn columns(&self) -> &[ColumnInfo] {
+        self.files.first().map_or(&[], |file| &file.columns)
+    }
+
+    /// Rows of all files.
+    pub fn rows(&self) -> u64 {
+        self.files.iter().map(|file| file.rows).sum()
+    }
+}
+
+impl FileSummary {
+    /// A column by name; a column in the file hides a partition of the same name.
+    pub fn column(&self, name: &str) -> Option<&ColumnInfo> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// Refuses a column that is not what it is in the `first` file.
+    pub(super) fn check_like(&self, first: &Self, name: &str) -> Result<(), StoreError> {
+        let like = format!("the first file, {}", first.path.display());
+        let hint = "give every file of an input the same columns, or read them as separate inputs";
+        let Some(expected) = first.column(name) else { return Ok(()) };
+        let Some(found) = self.column(name) else {
+            let detail = format!("this file lacks a column that is in {like}");
+            return Err(StoreError::invalid_column(&self.path, name, detail, hint));
+        };
+        if found.partition != expected.partition || !same_kind(&found.data_type, &expected.data_type) {
+            let describe = |column: &ColumnInfo| {
+                if column.partition { "a partition".to_owned() } else { column.data_type.to_string() }
+            };
+            let detail = format!("is {} here and {} in {like}", describe(found), describe(expected));
+            return Err(StoreError::invalid_column(&self.path, name, detail, hint));
+        }
+        Ok(())
+    }
+}
+
+/// Reads the footers of these files.
+pub fn peek(files: &[InputFile]) -> Result<InputSchema, StoreError> {
+    let files = files.iter().map(|file| reader(&file.path).and_then(|reader| summary(file, &reader)));
+    Ok(InputSchema { files: files.collect::<Result<_, _>>()? })
+}
+
+/// A file opened for reading, footer parsed.
+pub(super) struct Reader {
+    pub builder: ParquetRecordBatchReaderBuilder<File>,
+    pub bytes: u64,
+}
+
+/// Opens a file and parses its footer.
+pub(super) fn reader(path: &Path) -> Result<Reader, StoreError> {
+    let fail = |source| StoreError::read(path, source);
+    check_regular(path)?;
+    let mut file = File::open(path).map_err(fail)?;
+    let bytes = file.metadata().map_err(fail)?.len();
+    check_magic(path, &mut file, bytes)?;
+    let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file)).map_err(|error| damaged(path, &error))?;
+    Ok(Reader { builder, bytes })
+}
+
+/// The error for contents that the Parquet reader refuses.
+pub(super) fn damaged(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::invalid(path, format!("not readable as Parquet: {error}"), DAMAGED)
+}
+
+/// Tells other files and unfinished ones apart, before a parser gives a message about bytes.
+fn check_magic(path: &Path, file: &mut File, bytes: u64) -> Result<(), StoreError> {
+    let fail = |source| StoreError::read(path, source);
+    let (mut head, mut tail) = ([0_u8; 4], [0_u8; 4]);
+    if bytes >= 12 {
+        file.read_exact(&mut head).map_err(fail)?;
+        file.seek(SeekFrom::End(-4)).map_err(fail)?;
+        file.read_exact(&mut tail).map_err(fail)?;
+        file.rewind().map_err(fail)?;
+    }
+    match (&head, &tail) {
+        (b"PAR1", b"PAR1") => Ok(()),
+        (b"PAR1", _) => Err(StoreError::invalid(
+            path,
+            "an incomplete Parquet file: its end is missing",
+            "write or copy it again, and wait until that is done",
+        )),
+        (b"PARE", _) => Err(StoreError::invalid(path, "an encrypted Parquet file", "decrypt it first")),
+        _ if bytes == 0 => Err(StoreError::invalid(path, "not a Parquet file: it is empty (0 bytes)", DAMAGED)),
+        _ => Err(StoreError::invalid(path, "not a Parquet file", "convert it, for instance with `stride-pipe import`")),
+    }
+}
+
+pub(super) fn summary(file: &InputFile, reader: &Reader) -> Result<FileSummary, StoreError> {
+    let rows = reader.builder.metadata().file_metadata().num_rows();
+    let rows = u64::try_from(rows)
+        .map_err(|_| StoreError::invalid(&file.path, format!("not readable as Parquet: {rows} rows"), DAMAGED))?;
+    let mut columns: Vec<ColumnInfo> = Vec::new();
+    for field in reader.builder.schema().fields() {
+        columns.push(ColumnInfo { name: field.name().clone(), data_type: field.data_type().clone(), partition: false });
+    }
+    for (key, _) in &file.hive {
+        if !columns.iter().any(|column| column.name == *key) {
+            columns.push(ColumnInfo { name: key.clone(), data_type: DataType::Utf8, partition: true });
+        }
+    }
+    Ok(FileSummary { path: file.path.clone(), rows, bytes: reader.bytes, columns })
+}

@@ -1,0 +1,28 @@
+//! Parquet in and out, atomic files, run directories, model files.
+
+mod atomic;
+mod cache;
+mod error;
+mod guard;
+pub mod history;
+pub mod import;
+pub mod input;
+pub mod lock;
+pub mod model;
+mod parquet_out;
+pub mod record;
+pub mod results;
+mod run_id;
+mod views;
+
+pub(crate) use atomic::hex;
+pub use atomic::{AtomicFile, Written, copy_atomic, link_or_copy, write_atomic};
+pub use cache::{Cache, CacheEntry, Draft};
+pub use error::StoreError;
+pub use input::{InputFile, InputSchema, InputTable, InvalidPolicy, Selection, discover, open, peek};
+pub use model::{MODEL_FILE, ModelFile, ModelMeta, Tensor};
+pub use parquet_out::{read_predictions, read_table, write_columns, write_parquet, write_predictions, write_rows};
+pub use record::{EventLog, Manifest};
+pub use results::{Footer, ResultsDir, WrittenTable, escape};
+pub use run_id::RunId;
+pub use views::write_views;

@@ -1,0 +1,142 @@
+//! What a model file says about its model.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::FORMAT_VERSION;
+use crate::tables::Timestamp;
+
+/// The description of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelMeta {
+    /// Version of the file format: 1.
+    pub format_version: u32,
+    /// `gp`, `sparse_gp`, `deep_gp` or `stride`.
+    pub method: String,
+    /// Kernel.
+    pub kernel: String,
+    /// Features, in the order of the tensors' columns.
+    pub feature_names: Vec<String>,
+    /// From features to what the model sees.
+    pub feature_scaling: FeatureScaling,
+    /// From targets to what the model sees.
+    pub target_scaling: TargetScaling,
+    /// How it came to be.
+    pub training: TrainingSummary,
+    /// Hyper-parameters by name, in scaled units.
+    pub hyperparameters: BTreeMap<String, f64>,
+    /// Metrics of the training run by name; none where not defined.
+    pub metrics: BTreeMap<String, Option<f64>>,
+    /// Smallest and largest training value of each feature.
+    pub feature_ranges: Vec<Range>,
+    /// Whatever else the method needs.
+    pub options: Value,
+}
+
+/// `(x - centre) / scale`, feature by feature.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FeatureScaling {
+    /// Subtracted.
+    pub centre: Vec<f64>,
+    /// Divided by; positive.
+    pub scale: Vec<f64>,
+}
+
+/// `(y - mean) / std`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TargetScaling {
+    /// Subtracted.
+    pub mean: f64,
+    /// Divided by; positive.
+    pub std: f64,
+}
+
+/// Smallest and largest value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Range {
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// What a model was trained on, by which run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrainingSummary {
+    /// Training rows.
+    pub rows: u64,
+    /// Files they came from.
+    pub inputs: Vec<InputDigest>,
+    /// Seed.
+    pub seed: u64,
+    /// Case.
+    pub case: String,
+    /// Fold.
+    pub fold: i32,
+    /// The run.
+    pub run_id: String,
+    /// Version of stride-pipe.
+    pub version: String,
+    /// Wall clock when the training ended.
+    pub created: Timestamp,
+}
+
+/// A file a model was trained on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputDigest {
+    /// Where it was.
+    pub path: String,
+    /// SHA-256, in hexadecimal.
+    pub sha256: String,
+    /// Rows.
+    pub rows: u64,
+}
+
+impl ModelMeta {
+    /// Refuses a description that contradicts itself, or numbers that JSON has not.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.format_version != FORMAT_VERSION {
+            return Err(format!("format version {} instead of {FORMAT_VERSION}", self.format_version));
+        }
+        let features = self.feature_names.len();
+        let lengths = [
+            ("feature_scaling.centre", self.feature_scaling.centre.len()),
+            ("feature_scaling.scale", self.feature_scaling.scale.len()),
+            ("feature_ranges", self.feature_ranges.len()),
+        ];
+        for (what, length) in lengths {
+            if length != features {
+                return Err(format!("{what} has {length} entries for {features} features"));
+            }
+        }
+        let mut names: Vec<&String> = self.feature_names.iter().collect();
+        names.sort_unstable();
+        if let Some([name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("the feature `{name}` occurs twice"));
+        }
+        self.check_numbers()
+    }
+
+    fn check_numbers(&self) -> Result<(), String> {
+        let all_finite = |values: &[f64]| values.iter().all(|value| value.is_finite());
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        let FeatureScaling { centre, scale } = &self.feature_scaling;
+        if !all_finite(centre) || !scale.iter().copied().all(positive) {
+            return Err(
+                "the feature scaling has a centre that is not finite or a scale that is not positive".to_owned()
+            );
+        }
+        if !self.target_scaling.mean.is_finite() || !positive(self.target_scaling.std) {
+            return Err("the target scaling has a mean that is not finite or a std that is not positive".to_owned());
+        }
+        if !self.feature_ranges.iter().all(|range| range.min <= range.max && all_finite(&[range.min, range.max])) {
+            return Err("a feature range is not finite, or empty".to_owned());
+        }
+        match self.hyperparameters.iter().find(|(_, value)| !value.is_finite()) {
+            Some((name, value)) => Err(format!("the hyper-parameter `{name}` is {value}")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Writes Parquet files in one step, and reads our own tables back.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+
+use super::atomic::{AtomicFile, Written};
+use super::error::StoreError;
+use super::guard::{guarded, next_batch};
+use crate::tables::predictions::{self, PredictionBlock};
+use crate::tables::{TableError, TableRow};
+
+/// Writes batches to one zstd-compressed Parquet file with these footer entries; it appears whole or not at all.
+pub fn write_parquet<'a>(
+    path: &Path,
+    schema: &SchemaRef,
+    footer: &[(String, String)],
+    batches: impl IntoIterator<Item = &'a RecordBatch>,
+) -> Result<Written, StoreError> {
+    let fail = |error: ParquetError| write_error(path, error);
+    let entries = footer.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_created_by(format!("stride-pipe {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(entries))
+        .build();
+    let file = AtomicFile::create(path)?;
+    let mut writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties)).map_err(fail)?;
+    for batch in batches {
+        writer.write(batch).map_err(fail)?;
+    }
+    writer.into_inner().map_err(fail)?.commit()
+}
+
+/// Writes named columns of equal length to a Parquet file, in one step.
+pub fn write_columns(path: &Path, columns: Vec<(&str, ArrayRef)>) -> Result<Written, StoreError> {
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, column)| Field::new(*name, column.data_type().clone(), column.is_nullable()))
+        .collect();
+    let schema = Arc::new(Schema::new(fields));
+    let arrays = columns.into_iter().map(|(_, column)| column).collect();
+    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)
+        .map_err(|source| TableError::Arrow { table: "columns", source })?;
+    write_parquet(path, &schema, &[], [&batch])
+}
+
+/// Writes the rows of one of our small tables to a file of its own.
+pub fn write_rows<R: TableRow>(path: &Path, rows: &[R]) -> Result<Written, StoreError> {
+    write_parquet(path, &R::schema(), &[], [&R::batch(rows)?])
+}
+
+/// Reads all rows of one of our small tables.
+pub fn read_table<R: TableRow>(path: &Path) -> Result<Vec<R>, StoreError> {
+    let mut rows = Vec::new();
+    for batch in read_batches(path)? {
+        rows.extend(R::rows(&batch).map_err(|error| damaged(path, &error))?);
+    }
+    Ok(rows)
+}
+
+/// Writes one block of predictions to a file of its own.
+pub fn write_predictions(path: &Path, block: &PredictionBlock) -> Result<Written, StoreError> {
+    let (schema, batches) = predictions::batches("", std::slice::from_ref(block))?;
+    write_parquet(path, &schema, &[], &batches)
+}
+
+/// Reads a block of predictions back.
+pub fn read_predictions(path: &Path) -> Result<PredictionBlock, StoreError> {
+    PredictionBlock::from_batches(&read_batches(path)?)
+        .ok_or_else(|| damaged(path, &"not the columns of a predictions table"))
+}
+
+fn read_batches(path: &Path) -> Result<Vec<RecordBatch>, StoreError> {
+    let file = File::open(path).map_err(|source| StoreError::read(path, source))?;
+    let open = || ParquetRecordBatchReaderBuilder::try_new(file).and_then(ParquetRecordBatchReaderBuilder::build);
+    let mut reader = guarded(open).map_err(|error| damaged(path, &error))?;
+    let mut batches = Vec::new();
+    while let Some(batch) = next_batch(&mut reader).map_err(|error| damaged(path, &error))? {
+        batches.push(batch);
+    }
+    Ok(batches)
+}
+
+fn damaged(path: &Path, detail: &dyn std::fmt::Display) -> StoreError {
+    StoreError::invalid(path, format!("cannot be read: {detail}"), "the file is damaged: remove it and run again")
+}
+
+/// A full disk arrives wrapped by the Parquet crate; users and exit codes need what the system said.
+fn write_error(path: &Path, error: ParquetError) -> StoreError {
+    let source = match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(source) => *source,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    };
+    StoreError::write(path, source)
+}

@@ -1,0 +1,194 @@
+//! What a run leaves about itself: the manifest, the resolved pipeline, and a log of events.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::atomic::{Written, hex, write_atomic};
+use super::{ResultsDir, RunId, StoreError, WrittenTable};
+use crate::tables::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+/// `manifest.json`: written last, so that a run with a manifest is complete.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The run.
+    pub run_id: RunId,
+    /// Name of the pipeline.
+    pub pipeline: String,
+    /// The pipeline file, as given on the command line.
+    pub pipeline_file: String,
+    /// How the run ended.
+    pub status: String,
+    /// Version of stride-pipe.
+    pub version: String,
+    /// Seed.
+    pub seed: u64,
+    /// Hash of the resolved pipeline.
+    pub spec_hash: String,
+    /// Wall clock at the start.
+    pub started_at: Timestamp,
+    /// Wall clock at the end.
+    pub finished_at: Timestamp,
+    /// The command line.
+    pub command: String,
+    /// Machine.
+    pub host: String,
+    /// Threads used.
+    pub threads: u32,
+    /// The cases, in order.
+    pub cases: Vec<String>,
+    /// What was written.
+    pub files: Vec<FileRecord>,
+    /// What was read.
+    pub inputs: Vec<FileRecord>,
+    /// Hashes of the cache entries it used; pruning keeps them as long as the run.
+    #[serde(default)]
+    pub cache: Vec<String>,
+}
+
+/// One file in a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// Where: relative to the results directory for what lies in it.
+    pub path: String,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+    /// Rows, for files that have rows.
+    pub rows: Option<u64>,
+}
+
+impl FileRecord {
+    /// The record of a table file.
+    pub fn table(results: &ResultsDir, table: &WrittenTable) -> Self {
+        Self { path: relative(results, &table.path), sha256: table.sha256.clone(), rows: Some(table.rows) }
+    }
+
+    /// The record of any other file.
+    pub fn file(results: &ResultsDir, written: &Written) -> Self {
+        Self { path: relative(results, &written.path), sha256: written.sha256.clone(), rows: None }
+    }
+}
+
+/// Results directories get moved; what lies inside is named from there.
+fn relative(results: &ResultsDir, path: &Path) -> String {
+    path.strip_prefix(results.root()).unwrap_or(path).to_string_lossy().into_owned()
+}
+
+impl Manifest {
+    /// Writes the manifest to its run's directory.
+    pub fn save(&self, results: &ResultsDir) -> Result<Written, StoreError> {
+        let path = results.manifest_path(&self.run_id);
+        let mut text = serde_json::to_vec_pretty(self).map_err(|error| StoreError::write(&path, error.into()))?;
+        text.push(b'\n');
+        write_atomic(&path, &text)
+    }
+
+    /// Reads a run's manifest.
+    pub fn load(results: &ResultsDir, run_id: &RunId) -> Result<Self, StoreError> {
+        let path = results.manifest_path(run_id);
+        let text = fs::read(&path).map_err(|source| match StoreError::read(&path, source) {
+            StoreError::Missing { path, .. } => StoreError::missing(
+                &path,
+                "this run has no manifest",
+                "it did not finish: resume it, or choose another run",
+            ),
+            other => other,
+        })?;
+        serde_json::from_slice(&text).map_err(|error| {
+            StoreError::invalid(
+                &path,
+                format!("not a manifest: {error}"),
+                "the file is damaged, or of a newer stride-pipe",
+            )
+        })
+    }
+}
+
+/// Writes the resolved pipeline of a run; one that is resumed has it already, and it stays as it is.
+pub fn write_resolved(results: &ResultsDir, run_id: &RunId, yaml: &str) -> Result<Written, StoreError> {
+    let path = results.resolved_path(run_id);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let sha256 = hex(&Sha256::digest(&bytes));
+            Ok(Written { path, bytes: bytes.len() as u64, sha256 })
+        }
+        Err(_) => write_atomic(&path, yaml.as_bytes()),
+    }
+}
+
+/// `events.jsonl`: one JSON object per line, in the file as soon as it happened. Threads may share it.
+#[derive(Debug)]
+pub struct EventLog {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl EventLog {
+    /// Opens a run's log, or continues it: nothing that is there is changed.
+    pub fn open(results: &ResultsDir, run_id: &RunId) -> Result<Self, StoreError> {
+        let path = results.events_path(run_id);
+        let directory = results.run_dir(run_id);
+        fs::create_dir_all(&directory).map_err(|source| StoreError::write(&directory, source))?;
+        let fail = |source| StoreError::write(&path, source);
+        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(fail)?;
+        if lacks_newline(&mut file).map_err(fail)? {
+            // The last run of this log was cut off within a line; the next event must not be glued to it.
+            file.write_all(b"\n").map_err(fail)?;
+        }
+        Ok(Self { path, file: Mutex::new(file) })
+    }
+
+    /// Appends an event: `at` and `event` first, then `fields`.
+    pub fn append(&self, at: Timestamp, event: &str, fields: Map<String, Value>) -> Result<(), StoreError> {
+        let mut object = Map::new();
+        object.insert("at".to_owned(), Value::String(at.to_string()));
+        object.insert("event".to_owned(), Value::String(event.to_owned()));
+        // The two names above are ours; fields cannot replace them.
+        for (name, value) in fields {
+            object.entry(name).or_insert(value);
+        }
+        let line = format!("{}\n", Value::Object(object));
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // One call per line: with append mode, lines of two processes do not mix.
+        file.write_all(line.as_bytes())
+            .and_then(|()| file.flush())
+            .map_err(|source| StoreError::write(&self.path, source))
+    }
+
+    /// Where the log is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The event that a run began with; none when the run or its log is not there.
+pub fn first_event(results: &ResultsDir, run_id: &RunId) -> Option<Value> {
+    let text = fs::read_to_string(results.events_path(run_id)).ok()?;
+    serde_json::from_str(text.lines().next()?).ok()
+}
+
+/// Keeps the manifest of an attempt that ended early, before the run goes on: `manifest-1.json`, `manifest-2.json`, …
+pub fn set_manifest_aside(results: &ResultsDir, run_id: &RunId) -> Result<(), StoreError> {
+    let manifest = results.manifest_path(run_id);
+    if !manifest.exists() {
+        return Ok(());
+    }
+    let name = |attempt: u32| results.run_dir(run_id).join(format!("manifest-{attempt}.json"));
+    let free = (1..=u32::MAX).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(0));
+    fs::rename(&manifest, &free).map_err(|source| StoreError::write(&free, source))
+}
+
+fn lacks_newline(file: &mut File) -> std::io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0_u8; 1];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}

@@ -1,0 +1,216 @@
+//! Where things are in a results directory, and how tables get there.
+
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use sha2::{Digest, Sha256};
+
+use super::atomic::hex;
+use super::model::MODEL_FILE;
+use super::parquet_out::write_parquet;
+use super::{RunId, StoreError};
+use crate::tables::{TableKind, TableRow};
+
+/// Longest directory name made from a case; file systems allow 255 bytes.
+const LONGEST_NAME: usize = 120;
+
+/// A results directory: knows the layout, touches nothing until something is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultsDir {
+    root: PathBuf,
+}
+
+/// What every table file says about the run in its footer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Footer {
+    /// Version of stride-pipe.
+    pub version: String,
+    /// Hash of the resolved pipeline.
+    pub spec_hash: String,
+    /// Seed of the run.
+    pub seed: u64,
+}
+
+/// A table file that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenTable {
+    /// The table.
+    pub kind: TableKind,
+    /// Where.
+    pub path: PathBuf,
+    /// Rows in it.
+    pub rows: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+}
+
+impl ResultsDir {
+    /// The results directory at `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// All files of a table: `<root>/<table>`.
+    pub fn table_dir(&self, kind: TableKind) -> PathBuf {
+        self.root.join(kind.name())
+    }
+
+    /// A run's file of a table: `<table>/pipeline=<p>/run_date=<d>/<run_id>.parquet`.
+    pub fn table_path(&self, kind: TableKind, pipeline: &str, run_id: &RunId) -> PathBuf {
+        self.table_dir(kind)
+            .join(format!("pipeline={}", escape(pipeline)))
+            .join(format!("run_date={}", run_id.run_date()))
+            .join(format!("{run_id}.parquet"))
+    }
+
+    /// All runs: `<root>/run`.
+    pub fn runs_dir(&self) -> PathBuf {
+        self.root.join("run")
+    }
+
+    /// The runs that have a directory, oldest first; anything else in there is passed over.
+    pub fn run_ids(&self) -> Result<Vec<RunId>, StoreError> {
+        let directory = self.runs_dir();
+        let entries = match std::fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(StoreError::read(&directory, error)),
+        };
+        let mut runs: Vec<RunId> =
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        runs.sort();
+        Ok(runs)
+    }
+
+    /// A run's directory: manifest, resolved pipeline, events, report.
+    pub fn run_dir(&self, run_id: &RunId) -> PathBuf {
+        self.runs_dir().join(run_id.as_str())
+    }
+
+    /// A run's manifest.
+    pub fn manifest_path(&self, run_id: &RunId) -> PathBuf {
+        self.run_dir(run_id).join("manifest.json")
+    }
+
+    /// A run's resolved pipeline.
+    pub fn resolved_path(&self, run_id: &RunId) -> PathBuf {
+        self.run_dir(run_id).join("resolved.yaml")
+    }
+
+    /// A run's events.
+    pub fn events_path(&self, run_id: &RunId) -> PathBuf {
+        self.run_dir(run_id).join("events.jsonl")
+    }
+
+    /// A run's report.
+    pub fn report_path(&self, run_id: &RunId) -> PathBuf {
+        self.run_dir(run_id).join("report.html")
+    }
+
+    /// A trained model: `models/<pipeline>/<run_id>/<case>/fold=<k>/model.safetensors`.
+    pub fn model_path(&self, pipeline: &str, run_id: &RunId, case: &str, fold: i32) -> PathBuf {
+        self.root
+            .join("models")
+            .join(escape(pipeline))
+            .join(run_id.as_str())
+            .join(escape(case))
+            .join(format!("fold={fold}"))
+            .join(MODEL_FILE)
+    }
+
+    /// Stage outputs by content hash.
+    pub fn cache_dir(&self) -> PathBuf {
+        self.root.join("cache")
+    }
+
+    /// Running chains.
+    pub fn checkpoints_dir(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
+    /// The `DuckDB` views.
+    pub fn views_path(&self) -> PathBuf {
+        self.root.join("views.sql")
+    }
+
+    /// Writes a run's file of a table. No batches give a file without rows and with all columns.
+    ///
+    /// `schema` must start with the table's columns; only predictions may have more.
+    pub fn write_table(
+        &self,
+        kind: TableKind,
+        pipeline: &str,
+        run_id: &RunId,
+        footer: &Footer,
+        schema: &SchemaRef,
+        batches: &[RecordBatch],
+    ) -> Result<WrittenTable, StoreError> {
+        kind.check(schema)?;
+        let path = self.table_path(kind, pipeline, run_id);
+        let written = write_parquet(&path, schema, &footer.entries(kind, run_id), batches)?;
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        Ok(WrittenTable { kind, path, rows, bytes: written.bytes, sha256: written.sha256 })
+    }
+
+    /// Writes a run's file of one of the small tables.
+    pub fn write_rows<R: TableRow>(
+        &self,
+        pipeline: &str,
+        run_id: &RunId,
+        footer: &Footer,
+        rows: &[R],
+    ) -> Result<WrittenTable, StoreError> {
+        let batch = R::batch(rows)?;
+        self.write_table(R::KIND, pipeline, run_id, footer, &R::schema(), &[batch])
+    }
+}
+
+impl Footer {
+    fn entries(&self, kind: TableKind, run_id: &RunId) -> Vec<(String, String)> {
+        [
+            ("stride.run_id", run_id.to_string()),
+            ("stride.schema_version", kind.schema_version().to_string()),
+            ("stride.version", self.version.clone()),
+            ("stride.spec_hash", self.spec_hash.clone()),
+            ("stride.seed", self.seed.to_string()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .to_vec()
+    }
+}
+
+/// A directory name for any text: everything but `A-Za-z0-9=,._-` becomes `%XX`, long names end in a hash.
+///
+/// Different texts have different names, and no name is hidden, empty, or leads elsewhere.
+pub fn escape(text: &str) -> String {
+    let mut name = String::with_capacity(text.len());
+    for (position, byte) in text.bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric() || b"=,_-".contains(&byte) || (byte == b'.' && position > 0);
+        if plain {
+            name.push(char::from(byte));
+        } else {
+            name.push('%');
+            name.push_str(&hex(&[byte]).to_ascii_uppercase());
+        }
+    }
+    if name.is_empty() {
+        // `%` is always followed by two digits otherwise, so this name is free.
+        return "%".to_owned();
+    }
+    if name.len() > LONGEST_NAME {
+        let digest = hex(&Sha256::digest(text.as_bytes()));
+        // `~` is escaped otherwise, so no short name collides with a shortened one.
+        name.truncate(LONGEST_NAME - 17);
+        name.push('~');
+        name.push_str(&digest[..16]);
+    }
+    name
+}

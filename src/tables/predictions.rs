@@ -1,0 +1,243 @@
+//! The `predictions` table: one row per predicted row, built by columns because it is the large one.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, new_null_array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+use super::TableError;
+use super::cell::{Cell, field};
+
+/// Raised with every change of the columns.
+pub const SCHEMA_VERSION: u32 = 1;
+
+const TABLE: &str = "predictions";
+
+/// Predictions of one stage, case and fold. All vectors have the same length; NaN becomes null where nulls may be.
+#[derive(Debug, Clone, Default)]
+pub struct PredictionBlock {
+    /// Stage that predicted.
+    pub stage: String,
+    /// Case, as `method=stride,m=50`, or `default`.
+    pub case: String,
+    /// Fold.
+    pub fold: i32,
+    /// `test` or `score`.
+    pub split: String,
+    /// Key of each row, as text.
+    pub key: Vec<String>,
+    /// Number of each row in the input, over all its files, from 0.
+    pub row: Vec<i64>,
+    /// Observed target, where there is one.
+    pub y_true: Option<Vec<f64>>,
+    /// Predicted mean.
+    pub y_mean: Vec<f64>,
+    /// Predicted standard deviation of an observation.
+    pub y_std: Option<Vec<f64>>,
+    /// The part of it that is doubt about the function.
+    pub f_std: Option<Vec<f64>>,
+    /// The part of it that is noise.
+    pub noise_std: Option<Vec<f64>>,
+    /// Additional quantiles by column name, see [`interval_columns`].
+    pub quantiles: Vec<(String, Vec<f64>)>,
+    /// Columns of the input that are passed through.
+    pub keep: Vec<(FieldRef, ArrayRef)>,
+}
+
+/// The columns that every predictions file has.
+pub fn schema() -> SchemaRef {
+    Arc::new(Schema::new(base_fields()))
+}
+
+fn base_fields() -> Vec<Field> {
+    vec![
+        field::<String>("run_id"),
+        field::<String>("stage"),
+        field::<String>("case"),
+        field::<i32>("fold"),
+        field::<String>("split"),
+        field::<String>("key"),
+        field::<i64>("row"),
+        field::<Option<f64>>("y_true"),
+        field::<f64>("y_mean"),
+        field::<Option<f64>>("y_std"),
+        field::<Option<f64>>("f_std"),
+        field::<Option<f64>>("noise_std"),
+    ]
+}
+
+/// The columns of a quantile: `y_q05` for 0.05, `y_q25` for 0.25, `y_q975` for 0.975.
+///
+/// The digits are those after the decimal point, at least two, so that names of different quantiles differ.
+pub fn quantile_column(quantile: f64) -> Result<String, TableError> {
+    let level = TableError::Level { level: quantile };
+    if !(quantile > 0.0 && quantile < 1.0) {
+        return Err(level);
+    }
+    // Intervals have at most six decimals, their ends at most seven.
+    let text = format!("{quantile:.7}");
+    let exact = text.parse::<f64>().is_ok_and(|parsed| (parsed - quantile).abs() < 1e-12);
+    let digits = text.trim_start_matches("0.").trim_end_matches('0');
+    if !exact || digits.is_empty() {
+        return Err(level);
+    }
+    Ok(format!("y_q{digits:0<2}"))
+}
+
+/// The two columns of a central interval: 0.9 gives `y_q05` and `y_q95`, 0.95 gives `y_q025` and `y_q975`.
+pub fn interval_columns(level: f64) -> Result<(String, String), TableError> {
+    if level <= 0.0 {
+        return Err(TableError::Level { level });
+    }
+    let name = |quantile| quantile_column(quantile).map_err(|_| TableError::Level { level });
+    let (lower, upper) = interval_quantiles(level);
+    Ok((name(lower)?, name(upper)?))
+}
+
+/// The two quantiles of a central interval: 0.9 gives 0.05 and 0.95.
+pub fn interval_quantiles(level: f64) -> (f64, f64) {
+    ((1.0 - level) / 2.0, f64::midpoint(1.0, level))
+}
+
+/// One batch per block, all with the columns that any of the blocks has; no blocks give the schema alone.
+pub fn batches(run_id: &str, blocks: &[PredictionBlock]) -> Result<(SchemaRef, Vec<RecordBatch>), TableError> {
+    let schema = joint_schema(blocks)?;
+    let batches = blocks.iter().map(|block| block.batch(run_id, &schema)).collect::<Result<_, _>>()?;
+    Ok((schema, batches))
+}
+
+/// The contract's columns, then quantiles, then columns passed through, each in order of first appearance.
+fn joint_schema(blocks: &[PredictionBlock]) -> Result<SchemaRef, TableError> {
+    let mut fields: Vec<FieldRef> = base_fields().into_iter().map(Arc::new).collect();
+    let base = fields.len();
+    for (name, _) in blocks.iter().flat_map(|block| &block.quantiles) {
+        add_field(&mut fields, base, &Arc::new(Field::new(name, DataType::Float64, true)))?;
+    }
+    let fixed = fields.len();
+    for (kept, _) in blocks.iter().flat_map(|block| &block.keep) {
+        // Nullable, because another block may not have the column.
+        add_field(&mut fields, fixed, &Arc::new(kept.as_ref().clone().with_nullable(true)))?;
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Adds `new` unless it is there already; the first `taken` names belong to others.
+fn add_field(fields: &mut Vec<FieldRef>, taken: usize, new: &FieldRef) -> Result<(), TableError> {
+    let refuse = |detail: String| TableError::Column { table: TABLE, column: new.name().clone(), detail };
+    match fields.iter().position(|field| field.name() == new.name()) {
+        Some(position) if position < taken => Err(refuse("has the name of a column of the table".to_owned())),
+        Some(position) if fields[position].data_type() != new.data_type() => {
+            Err(refuse(format!("is {} here and {} there", fields[position].data_type(), new.data_type())))
+        }
+        Some(_) => Ok(()),
+        None => {
+            fields.push(Arc::clone(new));
+            Ok(())
+        }
+    }
+}
+
+impl PredictionBlock {
+    /// Rows of the block.
+    pub fn rows(&self) -> usize {
+        self.y_mean.len()
+    }
+
+    /// The block as a batch with the columns of `schema`, which comes from [`batches`].
+    fn batch(&self, run_id: &str, schema: &SchemaRef) -> Result<RecordBatch, TableError> {
+        let rows = self.rows();
+        let mut columns: Vec<ArrayRef> = vec![
+            constant(run_id, rows),
+            constant(&self.stage, rows),
+            constant(&self.case, rows),
+            Arc::new(Int32Array::from_value(self.fold, rows)),
+            constant(&self.split, rows),
+            Arc::new(StringArray::from_iter_values(&self.key)),
+            Arc::new(Int64Array::from_iter_values(self.row.iter().copied())),
+            optional(self.y_true.as_deref(), rows),
+            Arc::new(Float64Array::from_iter_values(self.y_mean.iter().copied())),
+            optional(self.y_std.as_deref(), rows),
+            optional(self.f_std.as_deref(), rows),
+            optional(self.noise_std.as_deref(), rows),
+        ];
+        for field in schema.fields().iter().skip(columns.len()) {
+            columns.push(self.additional(field, rows));
+        }
+        for (field, column) in schema.fields().iter().zip(&columns) {
+            if column.len() != rows {
+                let (column, found) = (field.name().clone(), column.len());
+                return Err(TableError::Ragged { table: TABLE, column, expected: rows, found });
+            }
+        }
+        RecordBatch::try_new(Arc::clone(schema), columns).map_err(|source| TableError::Arrow { table: TABLE, source })
+    }
+
+    /// A quantile, a column passed through, or nulls when this block has neither.
+    fn additional(&self, field: &Field, rows: usize) -> ArrayRef {
+        let quantile = self.quantiles.iter().find(|(name, _)| name == field.name());
+        let kept = self.keep.iter().find(|(kept, _)| kept.name() == field.name());
+        match (quantile, kept) {
+            (Some((_, values)), _) => optional(Some(values), rows),
+            (None, Some((_, column))) => Arc::clone(column),
+            (None, None) => new_null_array(field.data_type(), rows),
+        }
+    }
+}
+
+impl PredictionBlock {
+    /// The block that [`batches`] made these from; `None` when they are something else. No rows give an empty block.
+    pub fn from_batches(batches: &[RecordBatch]) -> Option<Self> {
+        let mut block = Self::default();
+        for batch in batches {
+            block.extend(batch)?;
+        }
+        Some(block)
+    }
+
+    fn extend(&mut self, batch: &RecordBatch) -> Option<()> {
+        let text = |name: &str| <String as Cell>::values(batch.column_by_name(name)?);
+        let optional = |name: &str| <Option<f64> as Cell>::values(batch.column_by_name(name)?);
+        let first = |name: &str| text(name)?.into_iter().next();
+        if let Some(stage) = first("stage") {
+            self.stage = stage;
+            self.case = first("case")?;
+            self.split = first("split")?;
+            self.fold = <i32 as Cell>::values(batch.column_by_name("fold")?)?.first().copied()?;
+        }
+        self.key.extend(text("key")?);
+        self.row.extend(<i64 as Cell>::values(batch.column_by_name("row")?)?);
+        self.y_mean.extend(<f64 as Cell>::values(batch.column_by_name("y_mean")?)?);
+        append(&mut self.y_true, optional("y_true")?);
+        append(&mut self.y_std, optional("y_std")?);
+        append(&mut self.f_std, optional("f_std")?);
+        append(&mut self.noise_std, optional("noise_std")?);
+        for field in batch.schema().fields().iter().skip(base_fields().len()) {
+            let values: Vec<f64> = optional(field.name())?.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+            match self.quantiles.iter_mut().find(|(name, _)| name == field.name()) {
+                Some((_, known)) => known.extend(values),
+                None => self.quantiles.push((field.name().clone(), values)),
+            }
+        }
+        Some(())
+    }
+}
+
+/// A column without any value was not there; in one that was, null stands for NaN.
+fn append(column: &mut Option<Vec<f64>>, values: Vec<Option<f64>>) {
+    if values.iter().any(Option::is_some) {
+        column.get_or_insert_default().extend(values.into_iter().map(|value| value.unwrap_or(f64::NAN)));
+    }
+}
+
+fn constant(text: &str, rows: usize) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, rows)))
+}
+
+fn optional(values: Option<&[f64]>, rows: usize) -> ArrayRef {
+    match values {
+        Some(values) => {
+            Arc::new(values.iter().map(|&value| (!value.is_nan()).then_some(value)).collect::<Float64Array>())
+        }
+        None => Arc::new(Float64Array::new_null(rows)),
+    }
+}
