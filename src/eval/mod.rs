@@ -1,0 +1,31 @@
+//! Which rows train and which test, and how good a prediction is: pure functions of numbers.
+
+pub mod folds;
+pub mod metrics;
+pub mod normal;
+
+use thiserror::Error;
+
+/// What can go wrong in an evaluation.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum EvalError {
+    /// The rows cannot be divided as asked.
+    #[error("cannot split {rows} rows: {why}")]
+    CannotSplit {
+        /// Number of rows.
+        rows: usize,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Columns of different length.
+    #[error("{what}: {found} values for {rows} rows")]
+    LengthMismatch {
+        /// Which column.
+        what: &'static str,
+        /// Its length.
+        found: usize,
+        /// The length of the targets.
+        rows: usize,
+    },
+}

@@ -1,0 +1,263 @@
+//! Fits the hyper-parameters of the exact Gaussian process from several starts.
+
+use ndarray::{Array1, ArrayView1, ArrayView2, Axis};
+use rayon::prelude::*;
+
+use super::{ExactGp, LogMarginal, check_training};
+use crate::gp::GpError;
+use crate::gp::hyper::{Maximum, Settings, Walls, maximise};
+use crate::gp::kernel::{Free, Hyper, Kernel};
+use crate::gp::observer::{Observer, Phase, Progress, Recorder};
+use crate::gp::random::{StreamKey, sample_without_replacement, uniform};
+
+/// How to fit an exact Gaussian process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExactOptions {
+    /// The covariance function.
+    pub kernel: Kernel,
+    /// One length per feature instead of a common one.
+    pub ard: bool,
+    /// Where σ² starts, or stays when it is not free; `None`: from the data.
+    pub variance: Option<f64>,
+    /// Where every λ starts, or stays; `None`: from the data.
+    pub length: Option<f64>,
+    /// Where γ² starts, or stays; `None`: from the data.
+    pub noise: Option<f64>,
+    /// Which of them are optimised.
+    pub free: Free,
+    /// Number of starts tried on a subset.
+    pub starts: usize,
+    /// Number of rows of that subset.
+    pub subset: usize,
+}
+
+impl Default for ExactOptions {
+    fn default() -> Self {
+        Self {
+            kernel: Kernel::Rbf,
+            ard: false,
+            variance: None,
+            length: None,
+            noise: None,
+            free: Free::ALL,
+            starts: 5,
+            subset: 300,
+        }
+    }
+}
+
+/// Searches on the subset need only find the right hill.
+const SCOUT: Settings = Settings { iterations: 60, tolerance: 1e-4 };
+/// Searches on all rows end when the likelihood is settled to this share.
+const POLISH: Settings = Settings { iterations: 200, tolerance: 1e-8 };
+/// How many of the starts are followed up on all rows.
+const POLISHED: usize = 2;
+
+/// Fits and conditions on x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
+///
+/// Several starts run on a random subset of the rows, the best two that differ are continued on all rows,
+/// and the better one is kept: a single start ends at "all noise" on ordinary data.
+pub fn fit(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    options: &ExactOptions,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<ExactGp, GpError> {
+    check_training(x, y)?;
+    let lengths = if options.ard { x.ncols() } else { 1 };
+    let mask = options.free.mask(lengths);
+    let subset = sample_without_replacement(&mut key.with("subset").generator(), x.nrows(), options.subset.max(1));
+    let x_sub = x.select(Axis(0), &subset);
+    let y_sub = y.select(Axis(0), &subset);
+    let distance = median_distance(x_sub.view());
+    let starts = starts(options, lengths, distance, key);
+    starts[0].check(x.ncols())?;
+    observer.phase(Phase::Hyper);
+    let hyper = if mask.contains(&true) {
+        if options.free.noise && starts[0].noise <= 0.0 {
+            return Err(GpError::value("noise must be positive to start a fit"));
+        }
+        let walls = walls(lengths, distance, x.nrows());
+        let scouts = scout(&x_sub, &y_sub, options, &starts, &mask, &walls, observer)?;
+        polish(x, y, options, scouts, &mask, &walls, observer)?
+    } else {
+        starts[0].clone()
+    };
+    observer.phase(Phase::Condition);
+    let hyper = keep_fixed(hyper, &starts[0], options.free);
+    ExactGp::condition(x, y, options.kernel, &hyper)
+}
+
+/// exp(ln v) is not always v: parameters that were not to move get their exact value back.
+pub(crate) fn keep_fixed(fitted: Hyper, given: &Hyper, free: Free) -> Hyper {
+    Hyper {
+        variance: if free.variance { fitted.variance } else { given.variance },
+        lengths: if free.length { fitted.lengths } else { given.lengths.clone() },
+        noise: if free.noise { fitted.noise } else { given.noise },
+    }
+}
+
+// Runs every start on the subset, in parallel; the best first. Traces are reported in the order of the starts.
+fn scout(
+    x: &ndarray::Array2<f64>,
+    y: &Array1<f64>,
+    options: &ExactOptions,
+    starts: &[Hyper],
+    mask: &[bool],
+    walls: &Walls,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Maximum>, GpError> {
+    let shared: &dyn Observer = observer;
+    let results: Vec<_> = starts
+        .par_iter()
+        .enumerate()
+        .map(|(number, start)| {
+            let objective = LogMarginal {
+                x: x.view(),
+                y: y.view(),
+                kernel: options.kernel,
+                start: number as i32,
+                phase: "hyper.start",
+            };
+            let mut recorder = Recorder::new(shared);
+            let result = maximise(&objective, &start.to_log(), mask, walls, &SCOUT, &mut recorder);
+            (result, recorder.points)
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut failure = None;
+    for (number, (result, points)) in results.into_iter().enumerate() {
+        for point in &points {
+            observer.trace(point);
+        }
+        observer.progress(Progress { what: "starts", done: number + 1, total: Some(starts.len()) });
+        match result {
+            Ok(maximum) => found.push(maximum),
+            Err(error) if error.is_recoverable() => failure = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    // Stable: of equal values the earlier start stays in front.
+    found.sort_by(|a, b| b.at.value.total_cmp(&a.at.value));
+    match failure {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
+}
+
+fn polish(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    options: &ExactOptions,
+    scouts: Vec<Maximum>,
+    mask: &[bool],
+    walls: &Walls,
+    observer: &mut dyn Observer,
+) -> Result<Hyper, GpError> {
+    let mut best: Option<Maximum> = None;
+    let mut failure = GpError::value("a fit needs at least one start");
+    for (number, scout) in choose(scouts).into_iter().enumerate() {
+        let objective = LogMarginal { x, y, kernel: options.kernel, start: number as i32, phase: "hyper.polish" };
+        match maximise(&objective, &scout.theta, mask, walls, &POLISH, observer) {
+            Ok(maximum) if best.as_ref().is_none_or(|b| maximum.at.value > b.at.value) => {
+                best = Some(maximum);
+            }
+            Ok(_) => {}
+            Err(error) if error.is_recoverable() => failure = error,
+            Err(error) => return Err(error),
+        }
+    }
+    best.map_or(Err(failure), |maximum| Hyper::from_log(&maximum.theta))
+}
+
+// The best result, and the best one that is another hill; when the first explains nothing, one that does.
+fn choose(scouts: Vec<Maximum>) -> Vec<Maximum> {
+    let mut chosen: Vec<Maximum> = Vec::new();
+    let mut waiting = Vec::new();
+    for scout in scouts {
+        let new = chosen.iter().all(|other| differs(&scout, other));
+        let useful = chosen.first().is_none_or(|first| !all_noise(first)) || !all_noise(&scout);
+        if chosen.len() < POLISHED && new && useful {
+            chosen.push(scout);
+        } else if new {
+            waiting.push(scout);
+        }
+    }
+    let room = POLISHED.saturating_sub(chosen.len());
+    chosen.extend(waiting.into_iter().take(room));
+    chosen
+}
+
+fn differs(a: &Maximum, b: &Maximum) -> bool {
+    let apart = a.theta.iter().zip(&b.theta).any(|(a, b)| (a - b).abs() > 0.3);
+    apart && (a.at.value - b.at.value).abs() > 1e-3 * a.at.value.abs().max(1.0)
+}
+
+// The kernel explains less than a twentieth of the noise.
+fn all_noise(maximum: &Maximum) -> bool {
+    match (maximum.theta.first(), maximum.theta.last()) {
+        (Some(variance), Some(noise)) => noise - variance > 20_f64.ln(),
+        _ => false,
+    }
+}
+
+/// Outside of what data can say: σ² and γ² for a target of variance 1, λ relative to the usual distance.
+///
+/// The upper wall of σ² is the one that is met: data close to a polynomial (energy) are ever a little more likely
+/// with σ² → ∞ and λ → ∞ together, while predictions stay the same and the covariance becomes singular. The lower wall of γ² is met by
+/// rough kernels on smooth data, and by exact functions.
+pub(crate) fn walls(lengths: usize, distance: f64, n: usize) -> Walls {
+    let range = |centre: f64, low: f64, high: f64| ((centre * low).ln(), (centre * high).ln());
+    let mut sides = vec![range(1.0, 1e-6, 1e4)];
+    sides.resize(lengths + 1, range(distance, 1e-4, 1e4));
+    sides.push(range(1.0, 1e-6, 1e2));
+    let (lower, upper) = sides.into_iter().unzip();
+    Walls { lower, upper, weight: n as f64 }
+}
+
+// A spread of sensible starts, then random ones. What the user gives is the same in all of them, and when that
+// leaves nothing to vary one start is enough.
+fn starts(options: &ExactOptions, lengths: usize, distance: f64, key: &StreamKey) -> Vec<Hyper> {
+    const SPREAD: [(f64, f64, f64); 4] = [(1.0, 1.0, 0.1), (1.0, 1.0, 0.01), (1.0, 0.3, 0.1), (5.0, 3.0, 0.01)];
+    let free = options.free;
+    let open = free.variance && options.variance.is_none()
+        || free.length && options.length.is_none()
+        || free.noise && options.noise.is_none();
+    let count = if open { options.starts.max(1) } else { 1 };
+    let mut rng = key.with("starts").generator();
+    let mut between = |low: f64, high: f64| (low.ln() + (high / low).ln() * uniform(&mut rng)).exp();
+    (0..count)
+        .map(|i| {
+            let drawn = (between(0.3, 30.0), between(0.2, 5.0), between(1e-3, 0.3));
+            let spread = SPREAD.get(i).copied().unwrap_or(drawn);
+            // A parameter that stays keeps the same value in all starts.
+            let variance = if free.variance { spread.0 } else { SPREAD[0].0 };
+            let length = if free.length { spread.1 } else { SPREAD[0].1 };
+            let noise = if free.noise { spread.2 } else { SPREAD[0].2 };
+            Hyper {
+                variance: options.variance.unwrap_or(variance),
+                lengths: vec![options.length.unwrap_or(length * distance); lengths],
+                noise: options.noise.unwrap_or(noise),
+            }
+        })
+        .collect()
+}
+
+/// The median distance between different rows of x: `[n, d]`; 1 when all rows are the same.
+pub(crate) fn median_distance(x: ArrayView2<'_, f64>) -> f64 {
+    let n = x.nrows();
+    let mut distances: Vec<f64> = (0..n)
+        .flat_map(|i| (0..i).map(move |j| (i, j)))
+        .map(|(i, j)| {
+            let squares = x.row(i).iter().zip(x.row(j)).map(|(a, b)| (a - b) * (a - b)).sum::<f64>();
+            squares.sqrt()
+        })
+        .filter(|distance| *distance > 0.0)
+        .collect();
+    if distances.is_empty() {
+        return 1.0;
+    }
+    let middle = distances.len() / 2;
+    *distances.select_nth_unstable_by(middle, f64::total_cmp).1
+}

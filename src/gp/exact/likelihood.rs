@@ -1,0 +1,167 @@
+//! Log marginal likelihood of the exact Gaussian process, with its gradient.
+//!
+//! log p(y) = −½ yᵀα − Σ log Lᵢᵢ − n/2 log 2π, and with W = ααᵀ − (K + γ²I)⁻¹
+//! ∂ log p/∂θ = ½ tr(W ∂K/∂θ).
+
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
+use rayon::prelude::*;
+
+use super::{TRAINING_COVARIANCE, check_training};
+use crate::gp::GpError;
+use crate::gp::hyper::{Evaluation, Objective};
+use crate::gp::kernel::{Hyper, Kernel, Points, ROW_TILE, column_means, covariance_lower};
+use crate::gp::linalg::Cholesky;
+use crate::gp::observer::TracePoint;
+
+/// Log marginal likelihood of x: `[n, d]`, y: `[n]`, and its gradient in the order of [`Hyper::to_log`].
+pub fn log_marginal_likelihood(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    kernel: Kernel,
+    hyper: &Hyper,
+) -> Result<Evaluation, GpError> {
+    check_training(x, y)?;
+    hyper.check(x.ncols())?;
+    let points = Points::new(x, &column_means(x), &hyper.lengths)?;
+    let (k_nn, distances) = covariance_lower(kernel, hyper.variance, &points, true)?;
+    let mut noisy = k_nn.clone();
+    noisy.diag_mut().iter_mut().for_each(|v| *v += hyper.noise);
+    let (factor, jitter) = Cholesky::factor_with_jitter(&noisy, hyper.variance, TRAINING_COVARIANCE)?;
+    drop(noisy);
+    let alpha = factor.solve_vector(y)?;
+    let inverse = factor.inverse_lower()?;
+    let derivatives = Derivatives {
+        kernel,
+        hyper,
+        points: &points,
+        k_nn: &k_nn,
+        distances: &distances.unwrap_or_default(),
+        alpha: &alpha,
+        inverse: &inverse,
+        jitter,
+    };
+    Ok(Evaluation { value: value(y, &alpha, &factor), gradient: derivatives.gradient(), jitter })
+}
+
+/// The likelihood from y: `[n]`, alpha: `[n]` and the factor of K + γ²I.
+pub(super) fn value(y: ArrayView1<'_, f64>, alpha: &Array1<f64>, factor: &Cholesky) -> f64 {
+    let fit: f64 = y.iter().zip(alpha).map(|(y, a)| y * a).sum();
+    let n = y.len() as f64;
+    -0.5 * (fit + factor.log_determinant() + n * std::f64::consts::TAU.ln())
+}
+
+struct Derivatives<'a> {
+    kernel: Kernel,
+    hyper: &'a Hyper,
+    points: &'a Points,
+    // Lower triangles, [n, n].
+    k_nn: &'a Array2<f64>,
+    distances: &'a Array2<f64>,
+    inverse: &'a Array2<f64>,
+    alpha: &'a Array1<f64>,
+    jitter: f64,
+}
+
+impl Derivatives<'_> {
+    fn gradient(&self) -> Vec<f64> {
+        let n = self.alpha.len();
+        let parameters = self.hyper.lengths.len() + 2;
+        let starts: Vec<usize> = (0..n).step_by(ROW_TILE).collect();
+        // Collected first and added in order: the sum must not depend on who finishes first.
+        let tiles: Vec<Vec<f64>> = starts
+            .into_par_iter()
+            .map(|first| {
+                let mut sums = vec![0.0; parameters];
+                for i in first..(first + ROW_TILE).min(n) {
+                    self.add_row(i, &mut sums);
+                }
+                sums
+            })
+            .collect();
+        let mut gradient = vec![0.0; parameters];
+        for tile in tiles {
+            for (total, part) in gradient.iter_mut().zip(tile) {
+                *total += part;
+            }
+        }
+        gradient
+    }
+
+    // Adds row i of ½ tr(W ∂K); an entry below the diagonal stands for its mirror image too.
+    fn add_row(&self, i: usize, sums: &mut [f64]) {
+        let k = self.k_nn.slice(s![i, ..i]);
+        let r2 = self.distances.slice(s![i, ..i]);
+        let inverse = self.inverse.slice(s![i, ..i]);
+        let alpha_i = self.alpha[i];
+        let ard = self.hyper.lengths.len() > 1;
+        let rows = self.points.rows();
+        let (mut by_variance, mut by_length) = (0.0, 0.0);
+        for j in 0..i {
+            let w = alpha_i * self.alpha[j] - inverse[j];
+            by_variance += w * k[j];
+            let by_r2 = w * self.kernel.length_weight(k[j], r2[j]);
+            if ard {
+                let (a, b) = (rows.row(i), rows.row(j));
+                for (sum, (a, b)) in sums[1..].iter_mut().zip(a.iter().zip(b)) {
+                    *sum += by_r2 * (a - b) * (a - b);
+                }
+            } else {
+                by_length += by_r2 * r2[j];
+            }
+        }
+        let w = alpha_i * alpha_i - self.inverse[[i, i]];
+        // The jitter is a fixed share of the variance and moves with it.
+        sums[0] += by_variance + 0.5 * w * (self.hyper.variance + self.jitter);
+        if !ard {
+            sums[1] += by_length;
+        }
+        if let Some(last) = sums.last_mut() {
+            *last += 0.5 * w * self.hyper.noise;
+        }
+    }
+}
+
+/// The log marginal likelihood as something to maximise.
+#[derive(Debug, Clone)]
+pub struct LogMarginal<'a> {
+    /// Training rows, `[n, d]`.
+    pub x: ArrayView2<'a, f64>,
+    /// Targets, `[n]`.
+    pub y: ArrayView1<'a, f64>,
+    /// The covariance function.
+    pub kernel: Kernel,
+    /// Number of the start, for the traces.
+    pub start: i32,
+    /// Name of the phase, for the traces.
+    pub phase: &'static str,
+}
+
+impl Objective for LogMarginal<'_> {
+    fn evaluate(&self, theta: &[f64]) -> Result<Evaluation, GpError> {
+        let hyper = Hyper::from_log(theta)?;
+        // Far out a logarithm may leave the range of f64: not a mistake of the caller, only a bad point.
+        if hyper.check(self.x.ncols()).is_err() && hyper.lengths.len() + 2 == theta.len() {
+            return Err(GpError::NonFinite { what: "a hyper-parameter" });
+        }
+        log_marginal_likelihood(self.x, self.y, self.kernel, &hyper)
+    }
+
+    fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {
+        let at_end = |theta: &[f64], i: usize| theta.get(i).map_or(f64::NAN, |v| v.exp());
+        TracePoint {
+            particle: self.start,
+            iteration: 0,
+            phase: self.phase,
+            step,
+            log_likelihood: at.value,
+            bound: None,
+            acceptance: None,
+            step_size: None,
+            variance: at_end(theta, 0),
+            length: (theta.len() == 3).then(|| at_end(theta, 1)),
+            noise: at_end(theta, theta.len().saturating_sub(1)),
+            jitter: at.jitter,
+            inducing: self.x.nrows() as i32,
+        }
+    }
+}

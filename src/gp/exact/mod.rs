@@ -1,0 +1,144 @@
+//! The exact Gaussian process: y = f(x) + ε, f ~ GP(0, k), ε ~ N(0, γ²).
+
+mod fit;
+mod likelihood;
+mod predict;
+
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
+
+use super::GpError;
+use super::kernel::{Hyper, Kernel, Points, column_means, covariance_lower};
+use super::linalg::Cholesky;
+
+pub use fit::{ExactOptions, fit};
+pub(crate) use fit::{keep_fixed, median_distance, walls};
+pub use likelihood::{LogMarginal, log_marginal_likelihood};
+pub use predict::Prediction;
+
+/// Everything that makes up a conditioned Gaussian process, as a model file keeps it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExactParts {
+    /// Training rows, `[n, d]`.
+    pub x: Array2<f64>,
+    /// (K + γ²I)⁻¹ y, `[n]`.
+    pub alpha: Array1<f64>,
+    /// Lower Cholesky factor of K + γ²I + jitter, `[n, n]`.
+    pub lower: Array2<f64>,
+    /// The covariance function.
+    pub kernel: Kernel,
+    /// Its parameters.
+    pub hyper: Hyper,
+    /// What was added to the diagonal; 0 as a rule.
+    pub jitter: f64,
+    /// Log marginal likelihood of the training rows.
+    pub log_likelihood: f64,
+}
+
+/// A Gaussian process conditioned on training rows.
+#[derive(Debug, Clone)]
+pub struct ExactGp {
+    parts: ExactParts,
+    // Follow from the parts; kept because every prediction needs them.
+    centre: Vec<f64>,
+    points: Points,
+}
+
+impl ExactGp {
+    /// Conditions on x: `[n, d]`, y: `[n]` with given hyper-parameters.
+    pub fn condition(
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        kernel: Kernel,
+        hyper: &Hyper,
+    ) -> Result<Self, GpError> {
+        check_training(x, y)?;
+        hyper.check(x.ncols())?;
+        let points = Points::new(x, &column_means(x), &hyper.lengths)?;
+        let (mut k_nn, _) = covariance_lower(kernel, hyper.variance, &points, false)?;
+        k_nn.diag_mut().iter_mut().for_each(|v| *v += hyper.noise);
+        let (factor, jitter) = Cholesky::factor_with_jitter(&k_nn, hyper.variance, TRAINING_COVARIANCE)?;
+        let alpha = factor.solve_vector(y)?;
+        let log_likelihood = likelihood::value(y, &alpha, &factor);
+        Self::from_parts(ExactParts {
+            x: x.as_standard_layout().into_owned(),
+            alpha,
+            lower: factor.into_lower(),
+            kernel,
+            hyper: hyper.clone(),
+            jitter,
+            log_likelihood,
+        })
+    }
+
+    /// Restores a Gaussian process from [`ExactGp::parts`]; its predictions are the same bits.
+    pub fn from_parts(parts: ExactParts) -> Result<Self, GpError> {
+        let (n, d) = parts.x.dim();
+        parts.hyper.check(d)?;
+        if parts.alpha.len() != n || parts.lower.dim() != (n, n) {
+            return Err(GpError::shape(format!(
+                "{n} rows, weights {:?}, factor {:?}",
+                parts.alpha.shape(),
+                parts.lower.shape()
+            )));
+        }
+        if !parts.alpha.iter().all(|v| v.is_finite()) {
+            return Err(GpError::NonFinite { what: "the weights" });
+        }
+        let lower = Cholesky::from_lower(parts.lower)?.into_lower();
+        let x = parts.x.as_standard_layout().into_owned();
+        let centre = column_means(x.view());
+        let points = Points::new(x.view(), &centre, &parts.hyper.lengths)?;
+        let parts = ExactParts { x, lower, ..parts };
+        Ok(Self { parts, centre, points })
+    }
+
+    /// What a model file has to hold.
+    pub fn parts(&self) -> &ExactParts {
+        &self.parts
+    }
+
+    /// The same, without a copy.
+    pub fn into_parts(self) -> ExactParts {
+        self.parts
+    }
+
+    /// The covariance function.
+    pub fn kernel(&self) -> Kernel {
+        self.parts.kernel
+    }
+
+    /// The hyper-parameters.
+    pub fn hyper(&self) -> &Hyper {
+        &self.parts.hyper
+    }
+
+    /// Log marginal likelihood of the training rows.
+    pub fn log_likelihood(&self) -> f64 {
+        self.parts.log_likelihood
+    }
+
+    /// What was added to the diagonal of the training covariance; 0 as a rule.
+    pub fn jitter(&self) -> f64 {
+        self.parts.jitter
+    }
+}
+
+/// How errors name K + γ²I.
+const TRAINING_COVARIANCE: &str = "the covariance of the training rows";
+
+/// Refuses training rows that no method can use.
+pub(crate) fn check_training(x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<(), GpError> {
+    if x.nrows() != y.len() {
+        return Err(GpError::shape(format!("{} rows and {} targets", x.nrows(), y.len())));
+    }
+    if x.nrows() == 0 || x.ncols() == 0 {
+        return Err(GpError::shape("no training rows, or no features"));
+    }
+    if !x.iter().all(|v| v.is_finite()) {
+        return Err(GpError::NonFinite { what: "the features" });
+    }
+    if !y.iter().all(|v| v.is_finite()) {
+        return Err(GpError::NonFinite { what: "the target" });
+    }
+    Ok(())
+}

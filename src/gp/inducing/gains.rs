@@ -1,0 +1,191 @@
+//! By how much each candidate would raise the bound: one pass over the rows for all of them.
+//!
+//! With t = L⁻¹k_m(z), s = k(z,z) + jitter − ‖t‖² and the residual R = K_Jn − TᵀV, formed tile by tile, v = R_z/√s is
+//! the row that z would add to V, and
+//!
+//! ```text
+//! h = L_B⁻¹ V v/γ²    δ = 1 + v·v/γ² − ‖h‖²    e = v·y/γ² − hᵀc
+//! ΔF_V = −½ log δ + ½ e²/δ + v·v/2γ²
+//! ```
+//!
+//! R is subtracted entry by entry on purpose: expanding ‖R_z‖² loses six digits on ordinary data.
+
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, Axis, s};
+
+use crate::gp::GpError;
+use crate::gp::kernel::Covariance;
+use crate::gp::linalg::{
+    Side, TILE, add_all, dot, for_row_blocks, gemm_nt, gemm_tn, over_chunks, solve_triangular, tiles,
+};
+use crate::gp::sparse::{Addition, State, add_product, whitened_tile};
+
+/// Candidates whose residuals are formed together: with [`TILE`] rows, what a second-level cache holds.
+const BLOCK: usize = 128;
+/// A candidate is explained by the inducing points when they leave less than this share of its variance.
+const EXPLAINED: f64 = 1e-10;
+/// A candidate is a copy of an inducing point when their correlation is 1 but for rounding. Its variance does not tell:
+/// the jitter of the inducing point makes the copy look up to 1e-8 away.
+const COPY: f64 = 1.0 - 4.0 * f64::EPSILON;
+
+/// What one pass over the rows found about some candidates.
+#[derive(Debug, Clone)]
+pub struct Gains {
+    /// The rows that were tried, `[J]`.
+    candidates: Vec<usize>,
+    /// ΔF_V, `[J]`; −∞ for repetitions.
+    values: Vec<f64>,
+    // T, [J, m].
+    t: Array2<f64>,
+    // s, [J].
+    s: Vec<f64>,
+    sums: Residuals,
+}
+
+// Sums over all rows: R V [J, m], ‖R‖² [J], R y [J].
+#[derive(Debug, Clone)]
+struct Residuals {
+    rv: Array2<f64>,
+    rr: Array1<f64>,
+    ry: Array1<f64>,
+}
+
+impl Gains {
+    /// Tries the rows `candidates`; y: `[n]`. One pass over the rows, O(n m J).
+    pub fn new<C: Covariance>(
+        covariance: &C,
+        y: ArrayView1<'_, f64>,
+        state: &State<C>,
+        candidates: &[usize],
+    ) -> Result<Self, GpError> {
+        let m = state.len();
+        let tried = covariance.select(candidates);
+        let mut t = Array2::zeros((candidates.len(), m));
+        for_row_blocks(&mut t, BLOCK, |first, rows| tried.tile(first, state.inducing(), rows))?;
+        let (variance, jitter) = (covariance.variance(), state.jitter());
+        let copies: Vec<bool> = t.outer_iter().map(|k| k.iter().any(|k| *k >= COPY * variance)).collect();
+        for_row_blocks(&mut t, BLOCK, |_, rows| solve_triangular(Side::RightTransposed, state.lower(), rows))?;
+        let s: Vec<f64> = t.outer_iter().map(|t| variance + jitter - squared(t)).collect();
+        let blocks: Vec<C> = (0..candidates.len())
+            .step_by(BLOCK)
+            .map(|first| covariance.select(&candidates[first..(first + BLOCK).min(candidates.len())]))
+            .collect();
+        let sums = residuals(covariance, y, state, t.view(), &blocks)?;
+        let least = jitter + EXPLAINED * variance;
+        let mut gains = Self { candidates: candidates.to_vec(), values: Vec::new(), t, s, sums };
+        gains.values = gains.evaluate(state, least)?;
+        gains.values.iter_mut().zip(copies).filter(|(_, copy)| *copy).for_each(|(value, _)| *value = f64::NEG_INFINITY);
+        Ok(gains)
+    }
+
+    /// The rows that were tried, `[J]`.
+    pub fn candidates(&self) -> &[usize] {
+        &self.candidates
+    }
+
+    /// ΔF_V of each, `[J]`; −∞ for repetitions of inducing points, which are not to be chosen.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Makes candidate number `index` an inducing point; no pass over the rows.
+    pub fn append<C: Covariance>(&self, covariance: &C, state: &mut State<C>, index: usize) -> Result<(), GpError> {
+        if index >= self.candidates.len() || self.t.ncols() != state.len() {
+            return Err(GpError::shape(format!("candidate {index} of {}", self.candidates.len())));
+        }
+        let (s, root) = (self.s[index], self.s[index].sqrt());
+        let addition = Addition {
+            t: self.t.row(index),
+            s,
+            v_v: &self.sums.rv.row(index) / root,
+            vv: self.sums.rr[index] / s,
+            vy: self.sums.ry[index] / root,
+        };
+        state.append(covariance, self.candidates[index], &addition)
+    }
+
+    fn evaluate<C: Covariance>(&self, state: &State<C>, least: f64) -> Result<Vec<f64>, GpError> {
+        let noise = state.level().noise;
+        let mut h = self.sums.rv.clone();
+        for (mut row, s) in h.outer_iter_mut().zip(&self.s) {
+            row /= s.max(f64::MIN_POSITIVE).sqrt() * noise;
+        }
+        for_row_blocks(&mut h, BLOCK, |_, rows| solve_triangular(Side::RightTransposed, state.lower_b(), rows))?;
+        let c = state.c();
+        let gain = |j: usize| {
+            if self.s[j] <= least || state.rows().contains(&self.candidates[j]) {
+                return f64::NEG_INFINITY;
+            }
+            let h = h.row(j);
+            let vv = self.sums.rr[j] / self.s[j] / noise;
+            let delta = 1.0 + vv - squared(h);
+            let e = self.sums.ry[j] / self.s[j].sqrt() / noise - product(h, c);
+            let gain = 0.5 * (e * e / delta - delta.ln() + vv);
+            if gain.is_finite() { gain } else { f64::NEG_INFINITY }
+        };
+        Ok((0..self.candidates.len()).map(gain).collect())
+    }
+}
+
+fn residuals<C: Covariance>(
+    covariance: &C,
+    y: ArrayView1<'_, f64>,
+    state: &State<C>,
+    t: ArrayView2<'_, f64>,
+    blocks: &[C],
+) -> Result<Residuals, GpError> {
+    let (count, m) = t.dim();
+    let parts = over_chunks(covariance.len(), count * (m + 2), |rows| {
+        let mut part = Residuals::zeros(count, m);
+        let size = rows.len().min(TILE);
+        let (mut whitened, mut residual) = (Array2::zeros((size, m)), Array2::zeros((size, BLOCK.min(count))));
+        for rows in tiles(rows) {
+            let mut v = whitened.slice_mut(s![..rows.len(), ..]);
+            whitened_tile(covariance, rows.start, state.inducing(), state.lower(), v.view_mut())?;
+            for (number, block) in blocks.iter().enumerate() {
+                let columns = number * BLOCK..number * BLOCK + block.len();
+                let mut r = residual.slice_mut(s![..rows.len(), ..block.len()]);
+                covariance.tile(rows.start, block, r.view_mut())?;
+                if m > 0 {
+                    gemm_nt(-1.0, v.view(), t.slice(s![columns.clone(), ..]), 1.0, r.view_mut())?;
+                    gemm_tn(1.0, r.view(), v.view(), 1.0, part.rv.slice_mut(s![columns.clone(), ..]))?;
+                }
+                add_columns(&mut part, columns.start, r, y.slice(s![rows.clone()]));
+            }
+        }
+        Ok(part)
+    })?;
+    let mut total = Residuals::zeros(count, m);
+    for part in &parts {
+        add_all(&mut total.rv, &part.rv);
+        add_all(&mut total.rr, &part.rr);
+        add_all(&mut total.ry, &part.ry);
+    }
+    Ok(total)
+}
+
+// Adds ‖R‖² and R y of a block of candidates, r: [b, block], y: [b].
+fn add_columns(part: &mut Residuals, first: usize, mut r: ArrayViewMut2<'_, f64>, y: ArrayView1<'_, f64>) {
+    let columns = first..first + r.ncols();
+    let mut ry = Array1::zeros(r.ncols());
+    add_product(&mut ry, r.view(), y);
+    add_all(part.ry.slice_mut(s![columns.clone()]), &ry);
+    r.mapv_inplace(|r| r * r);
+    let mut rr = part.rr.slice_mut(s![columns]);
+    for row in r.axis_iter(Axis(0)) {
+        rr += &row;
+    }
+}
+
+impl Residuals {
+    fn zeros(count: usize, m: usize) -> Self {
+        Self { rv: Array2::zeros((count, m)), rr: Array1::zeros(count), ry: Array1::zeros(count) }
+    }
+}
+
+fn squared(a: ArrayView1<'_, f64>) -> f64 {
+    product(a, a)
+}
+
+fn product(a: ArrayView1<'_, f64>, b: ArrayView1<'_, f64>) -> f64 {
+    dot(a.as_slice().unwrap_or_default(), b.as_slice().unwrap_or_default())
+}

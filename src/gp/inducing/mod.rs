@@ -1,0 +1,178 @@
+//! Chooses inducing points among the training rows: greedy growth, and exchange of single points.
+//!
+//! A [`Member`] is one model that takes part in the choice. Sparse regression has one; a deep model has one per
+//! particle, all with the same points: gains are averaged over the members before a point is chosen.
+
+mod gains;
+
+use ndarray::ArrayView1;
+
+use super::GpError;
+use super::kernel::Covariance;
+use super::observer::{Observer, Progress, TracePoint};
+use super::random::{StreamKey, sample_without_replacement};
+use super::sparse::State;
+
+pub use gains::Gains;
+
+/// Which rows are tried in one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Candidates {
+    /// Every row that is not an inducing point yet.
+    All,
+    /// So many of them, drawn anew in every step.
+    Count(usize),
+}
+
+/// One model that takes part in the choice.
+#[derive(Debug, Clone)]
+pub struct Member<'a, C> {
+    /// Covariances of the training rows.
+    pub covariance: &'a C,
+    /// The model with the points chosen so far.
+    pub state: State<C>,
+}
+
+/// How points are chosen.
+#[derive(Debug, Clone)]
+pub struct Choice<'a> {
+    /// Targets, `[n]`, the same for all members.
+    pub y: ArrayView1<'a, f64>,
+    /// Which rows are tried.
+    pub candidates: Candidates,
+    /// The stream of the candidates.
+    pub key: StreamKey,
+    /// What all traces have in common: phase, particle, iteration, hyper-parameters.
+    pub trace: TracePoint,
+}
+
+impl Choice<'_> {
+    /// Adds points until there are `count`, or no candidate has anything to add. Never lowers the mean bound.
+    pub fn grow<C: Covariance>(
+        &self,
+        members: &mut [Member<'_, C>],
+        count: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<(), GpError> {
+        let start = chosen(members).len();
+        for step in start..count {
+            if observer.interrupted() {
+                return Err(GpError::Interrupted);
+            }
+            let tried = self.draw(chosen(members), step, &[]);
+            let all = self.gains(members, &tried)?;
+            let Some(best) = best(&mean(all.iter().map(Gains::values))) else {
+                break;
+            };
+            for (member, gains) in members.iter_mut().zip(&all) {
+                gains.append(member.covariance, &mut member.state, best)?;
+            }
+            observer.trace(&self.trace_point(members, step + 1));
+            observer.progress(Progress { what: "inducing points", done: step + 1, total: Some(count) });
+        }
+        Ok(())
+    }
+
+    /// So many times: takes away the point that is missed least, and adds the best of the candidates, to which it
+    /// belongs itself. Returns how many points were exchanged for better ones. Never lowers the mean bound.
+    pub fn exchange<C: Covariance + Clone>(
+        &self,
+        members: &mut [Member<'_, C>],
+        steps: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<usize, GpError> {
+        let mut exchanged = 0;
+        for step in 0..steps {
+            if observer.interrupted() {
+                return Err(GpError::Interrupted);
+            }
+            let losses: Vec<Vec<f64>> =
+                members.iter().map(|member| member.state.removals()).collect::<Result<_, _>>()?;
+            let losses = mean(losses.iter().map(Vec::as_slice));
+            let Some(j) = best(&losses) else {
+                break;
+            };
+            let before: Vec<State<C>> = members.iter().map(|member| member.state.clone()).collect();
+            let removed = chosen(members)[j];
+            for member in members.iter_mut() {
+                member.state.remove(member.covariance, j)?;
+            }
+            let tried = self.draw(chosen(members), step, &[removed]);
+            let all = self.gains(members, &tried)?;
+            let gains = mean(all.iter().map(Gains::values));
+            // The removed point stands last. Unless another is better than it, nothing has happened.
+            match best(&gains) {
+                Some(index) if gains[index] > gains[tried.len() - 1] && gains[index] + losses[j] > 0.0 => {
+                    for (member, gains) in members.iter_mut().zip(&all) {
+                        gains.append(member.covariance, &mut member.state, index)?;
+                    }
+                    exchanged += 1;
+                }
+                _ => members.iter_mut().zip(before).for_each(|(member, before)| member.state = before),
+            }
+            observer.trace(&self.trace_point(members, step + 1));
+            observer.progress(Progress { what: "exchanges", done: step + 1, total: Some(steps) });
+        }
+        Ok(exchanged)
+    }
+
+    fn gains<C: Covariance>(&self, members: &[Member<'_, C>], tried: &[usize]) -> Result<Vec<Gains>, GpError> {
+        members.iter().map(|member| Gains::new(member.covariance, self.y, &member.state, tried)).collect()
+    }
+
+    // Rows to try in a step, none of them chosen yet; `always` comes last.
+    fn draw(&self, chosen: &[usize], step: usize, always: &[usize]) -> Vec<usize> {
+        let mut taken = vec![false; self.y.len()];
+        chosen.iter().chain(always).for_each(|row| taken[*row] = true);
+        let open: Vec<usize> = (0..self.y.len()).filter(|row| !taken[*row]).collect();
+        let mut tried = match self.candidates {
+            Candidates::All => open,
+            Candidates::Count(count) => {
+                let mut generator = self.key.with_index(step as u64).generator();
+                let picks = sample_without_replacement(&mut generator, open.len(), count);
+                picks.into_iter().map(|pick| open[pick]).collect()
+            }
+        };
+        tried.extend(always);
+        tried
+    }
+
+    fn trace_point<C: Covariance>(&self, members: &[Member<'_, C>], step: usize) -> TracePoint {
+        let count = members.len().max(1) as f64;
+        let total = |f: fn(&State<C>) -> f64| members.iter().map(|member| f(&member.state)).sum::<f64>() / count;
+        TracePoint {
+            step: step as i32,
+            log_likelihood: total(State::log_likelihood),
+            bound: Some(total(State::bound)),
+            jitter: total(State::jitter),
+            inducing: chosen(members).len() as i32,
+            ..self.trace.clone()
+        }
+    }
+}
+
+// All members have the same points.
+fn chosen<'s, C: Covariance>(members: &'s [Member<'_, C>]) -> &'s [usize] {
+    members.first().map_or(&[], |member| member.state.rows())
+}
+
+// Averages over the members; −∞ of one of them wins over all.
+fn mean<'v>(mut values: impl ExactSizeIterator<Item = &'v [f64]>) -> Vec<f64> {
+    let count = values.len().max(1) as f64;
+    let mut total = values.next().map_or_else(Vec::new, <[f64]>::to_vec);
+    for values in values {
+        total.iter_mut().zip(values).for_each(|(total, value)| *total += value);
+    }
+    total.into_iter().map(|total| total / count).collect()
+}
+
+// The first of the largest finite values.
+fn best(values: &[f64]) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    for (index, value) in values.iter().enumerate() {
+        if value.is_finite() && best.is_none_or(|best| *value > values[best]) {
+            best = Some(index);
+        }
+    }
+    best
+}

@@ -1,0 +1,185 @@
+//! Covariance matrices in tiles: distances by matrix products, corrected where these cancel.
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+
+use super::{Hyper, Kernel};
+use crate::gp::GpError;
+use crate::gp::linalg::{for_row_blocks, gemm_nt, mirror_lower};
+
+/// Rows of a tile. A constant, so that results do not depend on the machine; a multiple of 48, which every
+/// micro-kernel of BLAS divides, so that all rows of a full tile take the same path through it.
+pub(crate) const ROW_TILE: usize = 96;
+
+// ‖x‖² + ‖z‖² − 2xᵀz loses as many digits as d² is smaller than ‖x‖² + ‖z‖². Below this share the distance
+// is computed from the differences instead: at most three digits of sixteen are lost, and equal rows have
+// distance exactly 0, which Matérn 1/2 (a function of √d²) needs.
+const DIRECT_BELOW: f64 = 1e-3;
+
+/// Points divided by their lengths, around a common centre, with their squared norms.
+#[derive(Debug, Clone)]
+pub struct Points {
+    rows: Array2<f64>,
+    norms: Vec<f64>,
+}
+
+impl Points {
+    /// Scales x: `[n, d]` around centre: `[d]`.
+    ///
+    /// Centring keeps norms, and with them the cancellation in distances, small.
+    pub fn new(x: ArrayView2<'_, f64>, centre: &[f64], lengths: &[f64]) -> Result<Self, GpError> {
+        let d = x.ncols();
+        if centre.len() != d || lengths.len() != 1 && lengths.len() != d {
+            return Err(GpError::shape(format!("{d} features, {} means, {} lengths", centre.len(), lengths.len())));
+        }
+        let mut rows = Array2::zeros(x.dim());
+        for (mut scaled, row) in rows.outer_iter_mut().zip(x.outer_iter()) {
+            for (j, value) in scaled.iter_mut().enumerate() {
+                let length = lengths[if lengths.len() == 1 { 0 } else { j }];
+                *value = (row[j] - centre[j]) / length;
+            }
+        }
+        let norms = rows.outer_iter().map(|row| row.iter().map(|v| v * v).sum()).collect();
+        Ok(Self { rows, norms })
+    }
+
+    /// Number of points.
+    pub fn len(&self) -> usize {
+        self.norms.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.norms.is_empty()
+    }
+
+    /// The scaled points, `[n, d]`.
+    pub fn rows(&self) -> ArrayView2<'_, f64> {
+        self.rows.view()
+    }
+
+    /// One scaled point, `[d]`.
+    pub(crate) fn row(&self, i: usize) -> &[f64] {
+        let d = self.rows.ncols();
+        self.rows.as_slice().map_or(&[], |all| &all[i * d..(i + 1) * d])
+    }
+
+    /// Squared distances of rows `first..` of `self` to the first columns of `other`, into out: `[b, m]`.
+    pub(crate) fn squared_distances(
+        &self,
+        first: usize,
+        other: &Self,
+        mut out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        let (b, m) = out.dim();
+        let left = self.rows.slice(s![first..first + b, ..]);
+        let right = other.rows.slice(s![..m, ..]);
+        gemm_nt(-2.0, left, right, 0.0, out.view_mut())?;
+        for (i, mut distances) in out.outer_iter_mut().enumerate() {
+            let norm = self.norms[first + i];
+            // Two loops: the first one has no branch and becomes vector instructions, the second is rare.
+            // NaN is not small, and stays.
+            let mut close = 0;
+            for (d2, other) in distances.iter_mut().zip(&other.norms) {
+                let sum = norm + other;
+                *d2 += sum;
+                close += u64::from(*d2 < DIRECT_BELOW * sum);
+            }
+            if close > 0 {
+                let row = self.row(first + i);
+                for (j, d2) in distances.iter_mut().enumerate() {
+                    if *d2 < DIRECT_BELOW * (norm + other.norms[j]) {
+                        *d2 = squared_distance(row, other.row(j));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Some of the points, in the given order.
+    #[must_use]
+    pub fn select(&self, rows: &[usize]) -> Self {
+        Self { rows: self.rows.select(Axis(0), rows), norms: rows.iter().map(|i| self.norms[*i]).collect() }
+    }
+
+    /// Covariances of rows `first..` of `self` with the first columns of `other`, into out: `[b, m]`.
+    pub(crate) fn covariance_tile(
+        &self,
+        first: usize,
+        other: &Self,
+        kernel: Kernel,
+        variance: f64,
+        mut out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        self.squared_distances(first, other, out.view_mut())?;
+        for mut row in out.outer_iter_mut() {
+            match row.as_slice_mut() {
+                Some(row) => kernel.covariances(variance, row),
+                None => return Err(GpError::shape("a matrix is not stored by rows")),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, z)| (x - z) * (x - z)).sum()
+}
+
+/// The mean of every column of x: `[n, d]`.
+pub(crate) fn column_means(x: ArrayView2<'_, f64>) -> Vec<f64> {
+    let n = x.nrows().max(1) as f64;
+    x.columns().into_iter().map(|column| column.iter().sum::<f64>() / n).collect()
+}
+
+/// The covariance of x: `[n, d]` with itself, `[n, n]`: symmetric to the bit, σ² on the diagonal, no noise.
+pub fn covariance(kernel: Kernel, hyper: &Hyper, x: ArrayView2<'_, f64>) -> Result<Array2<f64>, GpError> {
+    hyper.check(x.ncols())?;
+    let points = Points::new(x, &column_means(x), &hyper.lengths)?;
+    let (mut k_nn, _) = covariance_lower(kernel, hyper.variance, &points, false)?;
+    mirror_lower(&mut k_nn);
+    Ok(k_nn)
+}
+
+/// The lower triangle of the covariance, `[n, n]`, and that of the squared distances when asked for.
+pub(crate) fn covariance_lower(
+    kernel: Kernel,
+    variance: f64,
+    points: &Points,
+    keep_distances: bool,
+) -> Result<(Array2<f64>, Option<Array2<f64>>), GpError> {
+    let n = points.len();
+    let mut distances = Array2::zeros((n, n));
+    for_row_blocks(&mut distances, ROW_TILE, |first, mut rows| {
+        let end = first + rows.nrows();
+        points.squared_distances(first, points, rows.slice_mut(s![.., ..end]))
+    })?;
+    let mut k_nn = if keep_distances { distances.clone() } else { std::mem::take(&mut distances) };
+    for_row_blocks(&mut k_nn, ROW_TILE, |first, mut rows| {
+        for (i, mut row) in rows.outer_iter_mut().enumerate() {
+            let diagonal = first + i;
+            row.iter_mut().take(diagonal).for_each(|v| *v = variance * kernel.correlation(*v));
+            row[diagonal] = variance;
+        }
+        Ok(())
+    })?;
+    Ok((k_nn, keep_distances.then_some(distances)))
+}
+
+/// The covariance of z: `[m, d]` with x: `[n, d]`, `[m, n]`.
+pub fn cross_covariance(
+    kernel: Kernel,
+    hyper: &Hyper,
+    z: ArrayView2<'_, f64>,
+    x: ArrayView2<'_, f64>,
+) -> Result<Array2<f64>, GpError> {
+    hyper.check(z.ncols())?;
+    let centre = column_means(z);
+    let left = Points::new(z, &centre, &hyper.lengths)?;
+    let right = Points::new(x, &centre, &hyper.lengths)?;
+    let mut k_mn = Array2::zeros((z.nrows(), x.nrows()));
+    for_row_blocks(&mut k_mn, ROW_TILE, |first, rows| {
+        left.covariance_tile(first, &right, kernel, hyper.variance, rows)
+    })?;
+    Ok(k_mn)
+}

@@ -1,0 +1,143 @@
+//! Stationary covariance functions k(x, x') = σ² ρ(‖x − x'‖/λ).
+
+mod hyper;
+mod matrix;
+mod stationary;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::gp::GpError;
+use crate::gp::linalg::exp_in_place;
+
+pub use hyper::{Free, Hyper};
+pub use matrix::{Points, covariance, cross_covariance};
+pub(crate) use matrix::{ROW_TILE, column_means, covariance_lower};
+pub(crate) use stationary::square;
+pub use stationary::{Covariance, Stationary};
+
+/// The shape ρ of a covariance function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// exp(−r²/2)
+    Rbf,
+    /// exp(−r)
+    Matern12,
+    /// (1 + √3 r) exp(−√3 r)
+    Matern32,
+    /// (1 + √5 r + 5r²/3) exp(−√5 r)
+    Matern52,
+}
+
+const SQRT_3: f64 = 1.732_050_807_568_877_2;
+const SQRT_5: f64 = 2.236_067_977_499_79;
+
+impl Kernel {
+    /// Every kernel.
+    pub const ALL: [Self; 4] = [Self::Rbf, Self::Matern12, Self::Matern32, Self::Matern52];
+
+    /// The name in pipelines and model files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rbf => "rbf",
+            Self::Matern12 => "matern12",
+            Self::Matern32 => "matern32",
+            Self::Matern52 => "matern52",
+        }
+    }
+
+    /// ρ, from the squared distance in units of the length; exactly 1 at 0.
+    #[inline]
+    pub fn correlation(self, r2: f64) -> f64 {
+        match self {
+            Self::Rbf => (-0.5 * r2).exp(),
+            Self::Matern12 => (-r2.sqrt()).exp(),
+            Self::Matern32 => {
+                let s = SQRT_3 * r2.sqrt();
+                (1.0 + s) * (-s).exp()
+            }
+            Self::Matern52 => {
+                let s = SQRT_5 * r2.sqrt();
+                (1.0 + s + s * s / 3.0) * (-s).exp()
+            }
+        }
+    }
+
+    /// σ²ρ in place of many squared distances: [`Kernel::correlation`] with vector instructions.
+    pub(crate) fn covariances(self, variance: f64, r2: &mut [f64]) {
+        // As many as the first cache holds twice.
+        const PIECE: usize = 256;
+        let mut distances = [0.0; PIECE];
+        for values in r2.chunks_mut(PIECE) {
+            let s = &mut distances[..values.len()];
+            let scale = match self {
+                Self::Rbf => {
+                    for value in values.iter_mut() {
+                        *value *= -0.5;
+                    }
+                    exp_in_place(values);
+                    for value in values.iter_mut() {
+                        *value *= variance;
+                    }
+                    continue;
+                }
+                Self::Matern12 => 1.0,
+                Self::Matern32 => SQRT_3,
+                Self::Matern52 => SQRT_5,
+            };
+            for (s, value) in s.iter_mut().zip(values.iter_mut()) {
+                *s = scale * value.sqrt();
+                *value = -*s;
+            }
+            exp_in_place(values);
+            for (value, s) in values.iter_mut().zip(&*s) {
+                let factor = match self {
+                    Self::Rbf | Self::Matern12 => 1.0,
+                    Self::Matern32 => 1.0 + s,
+                    Self::Matern52 => 1.0 + s + s * s / 3.0,
+                };
+                *value *= variance * factor;
+            }
+        }
+    }
+
+    /// w such that ∂k/∂log λⱼ = w (Δⱼ/λⱼ)², and so ∂k/∂log λ = w r² with a common length.
+    ///
+    /// `k` is the covariance at `r2`: every derivative is a simple multiple of it, which saves a second
+    /// exponential. Matérn 1/2 has no derivative at 0, but its limit times r² is 0.
+    #[inline]
+    pub(crate) fn length_weight(self, k: f64, r2: f64) -> f64 {
+        match self {
+            Self::Rbf => k,
+            Self::Matern12 => {
+                if r2 > 0.0 {
+                    k / r2.sqrt()
+                } else {
+                    0.0
+                }
+            }
+            Self::Matern32 => 3.0 * k / (1.0 + SQRT_3 * r2.sqrt()),
+            Self::Matern52 => {
+                let s = SQRT_5 * r2.sqrt();
+                5.0 / 3.0 * k * (1.0 + s) / (1.0 + s + s * s / 3.0)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kernel {
+    type Err = GpError;
+
+    fn from_str(name: &str) -> Result<Self, GpError> {
+        Self::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            GpError::value(format!("kernel `{name}`; known: {names}"))
+        })
+    }
+}

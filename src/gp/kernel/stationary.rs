@@ -1,0 +1,128 @@
+//! A covariance function at the rows of a data set: what sparse methods know of kernel and inputs.
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
+
+use super::{Hyper, Kernel, Points};
+use crate::gp::GpError;
+
+/// Covariances between rows of a data set, in tiles.
+///
+/// Sparse regression and the choice of inducing points see the data through this only, so that a deep model can
+/// put its hidden values, or another covariance function, in the place of the inputs.
+pub trait Covariance: Send + Sync + Sized {
+    /// Number of rows.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// k(x, x), the same for all rows.
+    fn variance(&self) -> f64;
+    /// The same at some of the rows, in the given order.
+    #[must_use]
+    fn select(&self, rows: &[usize]) -> Self;
+    /// Covariances of the rows `first..` with all rows of `other`, into out: `[b, m]`.
+    fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError>;
+}
+
+/// A stationary covariance function at some points.
+#[derive(Debug, Clone)]
+pub struct Stationary {
+    points: Points,
+    kernel: Kernel,
+    variance: f64,
+}
+
+impl Stationary {
+    /// At the rows of x: `[n, d]`; centre: `[d]` is a point in the middle of them.
+    pub fn new(kernel: Kernel, hyper: &Hyper, x: ArrayView2<'_, f64>, centre: &[f64]) -> Result<Self, GpError> {
+        hyper.check(x.ncols())?;
+        Ok(Self { points: Points::new(x, centre, &hyper.lengths)?, kernel, variance: hyper.variance })
+    }
+
+    /// The points divided by their lengths.
+    pub(crate) fn points(&self) -> &Points {
+        &self.points
+    }
+
+    /// Covariances of the rows `first..` with all rows of `other` into k: `[b, m]`, and their derivatives by the
+    /// logarithm of a common length into slope: `[b, m]`.
+    pub(crate) fn tile_with_slope(
+        &self,
+        first: usize,
+        other: &Self,
+        k: ArrayViewMut2<'_, f64>,
+        mut slope: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        let weights = slope.view_mut();
+        self.tile_with_weight(first, other, k, weights, |weight, r2| weight * r2)
+    }
+
+    /// The same with w such that ∂k/∂log λⱼ = w (Δⱼ/λⱼ)² in place of the derivative.
+    pub(crate) fn tile_with_length_weight(
+        &self,
+        first: usize,
+        other: &Self,
+        k: ArrayViewMut2<'_, f64>,
+        weight: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        self.tile_with_weight(first, other, k, weight, |weight, _| weight)
+    }
+
+    fn tile_with_weight(
+        &self,
+        first: usize,
+        other: &Self,
+        mut k: ArrayViewMut2<'_, f64>,
+        mut weight: ArrayViewMut2<'_, f64>,
+        combine: impl Fn(f64, f64) -> f64,
+    ) -> Result<(), GpError> {
+        self.points.squared_distances(first, &other.points, weight.view_mut())?;
+        for (mut k, mut weight) in k.outer_iter_mut().zip(weight.outer_iter_mut()) {
+            let (Some(k), Some(weight)) = (k.as_slice_mut(), weight.as_slice_mut()) else {
+                return Err(GpError::shape("a matrix is not stored by rows"));
+            };
+            k.copy_from_slice(weight);
+            self.kernel.covariances(self.variance, k);
+            // Inside `match`, so that the loop is compiled for one kernel at a time.
+            macro_rules! weigh {
+                ($($kernel:ident),*) => { match self.kernel { $(Kernel::$kernel => {
+                    for (r2, k) in weight.iter_mut().zip(&*k) {
+                        *r2 = combine(Kernel::$kernel.length_weight(*k, *r2), *r2);
+                    }
+                })* } };
+            }
+            weigh!(Rbf, Matern12, Matern32, Matern52);
+        }
+        Ok(())
+    }
+}
+
+impl Covariance for Stationary {
+    fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    fn variance(&self) -> f64 {
+        self.variance
+    }
+
+    fn select(&self, rows: &[usize]) -> Self {
+        Self { points: self.points.select(rows), ..*self }
+    }
+
+    fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+        self.points.covariance_tile(first, &other.points, self.kernel, self.variance, out)
+    }
+}
+
+/// The covariance of all rows with themselves, `[m, m]`; the lower triangle is meant.
+pub(crate) fn square<C: Covariance>(covariance: &C) -> Result<Array2<f64>, GpError> {
+    let m = covariance.len();
+    let mut k_mm = Array2::zeros((m, m));
+    for first in (0..m).step_by(super::ROW_TILE) {
+        let end = (first + super::ROW_TILE).min(m);
+        covariance.tile(first, covariance, k_mm.slice_mut(s![first..end, ..]))?;
+    }
+    Ok(k_mm)
+}

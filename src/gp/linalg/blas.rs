@@ -1,0 +1,242 @@
+//! Checked, row-major doors to the few BLAS and LAPACK routines in use.
+
+use std::os::raw::{c_char, c_int};
+use std::sync::Once;
+
+use cblas_sys::{
+    CBLAS_DIAG, CBLAS_LAYOUT, CBLAS_SIDE, CBLAS_TRANSPOSE, CBLAS_UPLO, cblas_dgemm, cblas_dsyrk, cblas_dtrsm,
+};
+use ndarray::{ArrayView2, ArrayViewMut2};
+// Linked for its symbols only.
+use openblas_src as _;
+
+use crate::gp::GpError;
+
+#[expect(unsafe_code, reason = "not in any bindings crate")]
+unsafe extern "C" {
+    fn openblas_set_num_threads(threads: c_int);
+}
+
+// OpenBLAS splits its sums by its own number of threads; with one thread the order is fixed.
+fn single_threaded() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        #[expect(unsafe_code, reason = "foreign function")]
+        // SAFETY: a plain C function of one integer; `Once` keeps two threads from calling it together.
+        unsafe {
+            openblas_set_num_threads(1);
+        }
+    });
+}
+
+/// On which side of the unknown a triangular matrix stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// L X = B.
+    Left,
+    /// Lᵀ X = B.
+    LeftTransposed,
+    /// X L = B.
+    Right,
+    /// X Lᵀ = B.
+    RightTransposed,
+}
+
+fn dimension(size: usize) -> Result<c_int, GpError> {
+    c_int::try_from(size).map_err(|_| GpError::shape(format!("{size} is more than BLAS can address")))
+}
+
+// The leading dimension of a row-major view; refuses views that BLAS cannot read.
+fn leading(rows: usize, columns: usize, strides: &[isize]) -> Result<c_int, GpError> {
+    let row_stride = usize::try_from(strides[0]).unwrap_or(0);
+    if columns > 1 && strides[1] != 1 || rows > 1 && row_stride < columns {
+        return Err(GpError::shape("a matrix is not stored by rows"));
+    }
+    dimension(if rows > 1 { row_stride } else { columns }.max(1))
+}
+
+/// c ← `alpha` a bᵀ + `beta` c, with a: `[m, k]`, b: `[n, k]`, c: `[m, n]`.
+pub fn gemm_nt(
+    alpha: f64,
+    a: ArrayView2<'_, f64>,
+    b: ArrayView2<'_, f64>,
+    beta: f64,
+    mut c: ArrayViewMut2<'_, f64>,
+) -> Result<(), GpError> {
+    single_threaded();
+    let ((m, k), (n, k_b)) = (a.dim(), b.dim());
+    if k != k_b || c.dim() != (m, n) {
+        return Err(GpError::shape(format!("[{m}, {k}] · [{n}, {k_b}]ᵀ into {:?}", c.shape())));
+    }
+    if m == 0 || n == 0 {
+        return Ok(());
+    }
+    let lda = leading(m, k, a.strides())?;
+    let ldb = leading(n, k, b.strides())?;
+    let ldc = leading(m, n, c.strides())?;
+    #[expect(unsafe_code, reason = "foreign function")]
+    // SAFETY: the sizes and leading dimensions were checked against the views just above, `c` is borrowed
+    // mutably, so that it overlaps neither `a` nor `b`, and all three live through the call.
+    unsafe {
+        cblas_dgemm(
+            CBLAS_LAYOUT::CblasRowMajor,
+            CBLAS_TRANSPOSE::CblasNoTrans,
+            CBLAS_TRANSPOSE::CblasTrans,
+            dimension(m)?,
+            dimension(n)?,
+            dimension(k)?,
+            alpha,
+            a.as_ptr(),
+            lda,
+            b.as_ptr(),
+            ldb,
+            beta,
+            c.as_mut_ptr(),
+            ldc,
+        );
+    }
+    Ok(())
+}
+
+/// c ← `alpha` aᵀ b + `beta` c, with a: `[k, m]`, b: `[k, n]`, c: `[m, n]`.
+pub fn gemm_tn(
+    alpha: f64,
+    a: ArrayView2<'_, f64>,
+    b: ArrayView2<'_, f64>,
+    beta: f64,
+    mut c: ArrayViewMut2<'_, f64>,
+) -> Result<(), GpError> {
+    single_threaded();
+    let ((k, m), (k_b, n)) = (a.dim(), b.dim());
+    if k != k_b || c.dim() != (m, n) {
+        return Err(GpError::shape(format!("[{k}, {m}]ᵀ · [{k_b}, {n}] into {:?}", c.shape())));
+    }
+    if m == 0 || n == 0 {
+        return Ok(());
+    }
+    let lda = leading(k, m, a.strides())?;
+    let ldb = leading(k, n, b.strides())?;
+    let ldc = leading(m, n, c.strides())?;
+    #[expect(unsafe_code, reason = "foreign function")]
+    // SAFETY: as in `gemm_nt`: sizes and leading dimensions were checked, `c` overlaps neither `a` nor `b`.
+    unsafe {
+        cblas_dgemm(
+            CBLAS_LAYOUT::CblasRowMajor,
+            CBLAS_TRANSPOSE::CblasTrans,
+            CBLAS_TRANSPOSE::CblasNoTrans,
+            dimension(m)?,
+            dimension(n)?,
+            dimension(k)?,
+            alpha,
+            a.as_ptr(),
+            lda,
+            b.as_ptr(),
+            ldb,
+            beta,
+            c.as_mut_ptr(),
+            ldc,
+        );
+    }
+    Ok(())
+}
+
+/// Adds aᵀ a, for a: `[k, m]`, to the lower triangle of c: `[m, m]`; the upper one is not touched.
+pub fn add_gram(a: ArrayView2<'_, f64>, mut c: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+    single_threaded();
+    let (k, m) = a.dim();
+    if c.dim() != (m, m) {
+        return Err(GpError::shape(format!("[{k}, {m}]ᵀ · [{k}, {m}] into {:?}", c.shape())));
+    }
+    if m == 0 || k == 0 {
+        return Ok(());
+    }
+    let lda = leading(k, m, a.strides())?;
+    let ldc = leading(m, m, c.strides())?;
+    #[expect(unsafe_code, reason = "foreign function")]
+    // SAFETY: sizes and leading dimensions were checked just above; `c` is borrowed mutably and does not overlap `a`.
+    unsafe {
+        cblas_dsyrk(
+            CBLAS_LAYOUT::CblasRowMajor,
+            CBLAS_UPLO::CblasLower,
+            CBLAS_TRANSPOSE::CblasTrans,
+            dimension(m)?,
+            dimension(k)?,
+            1.0,
+            a.as_ptr(),
+            lda,
+            1.0,
+            c.as_mut_ptr(),
+            ldc,
+        );
+    }
+    Ok(())
+}
+
+/// Solves with a lower triangular matrix, in place of `x`, on one thread.
+///
+/// lower: `[n, n]`, of which only the lower triangle is read; x: `[n, p]`, or `[p, n]` when the
+/// triangle stands on the right.
+pub fn solve_triangular(side: Side, lower: ArrayView2<'_, f64>, mut x: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+    single_threaded();
+    let (n, (rows, columns)) = (lower.nrows(), x.dim());
+    let needed = if matches!(side, Side::Right | Side::RightTransposed) { columns } else { rows };
+    if lower.ncols() != n || needed != n {
+        return Err(GpError::shape(format!("triangle {:?} against {:?}", lower.shape(), x.shape())));
+    }
+    if rows == 0 || columns == 0 {
+        return Ok(());
+    }
+    let (cblas_side, transpose) = match side {
+        Side::Left => (CBLAS_SIDE::CblasLeft, CBLAS_TRANSPOSE::CblasNoTrans),
+        Side::LeftTransposed => (CBLAS_SIDE::CblasLeft, CBLAS_TRANSPOSE::CblasTrans),
+        Side::Right => (CBLAS_SIDE::CblasRight, CBLAS_TRANSPOSE::CblasNoTrans),
+        Side::RightTransposed => (CBLAS_SIDE::CblasRight, CBLAS_TRANSPOSE::CblasTrans),
+    };
+    let ld_lower = leading(n, n, lower.strides())?;
+    let ld_x = leading(rows, columns, x.strides())?;
+    #[expect(unsafe_code, reason = "foreign function")]
+    // SAFETY: sizes and leading dimensions were checked against the views just above; `x` is borrowed
+    // mutably, so that it does not overlap `lower`; both live through the call.
+    unsafe {
+        cblas_dtrsm(
+            CBLAS_LAYOUT::CblasRowMajor,
+            cblas_side,
+            CBLAS_UPLO::CblasLower,
+            transpose,
+            CBLAS_DIAG::CblasNonUnit,
+            dimension(rows)?,
+            dimension(columns)?,
+            1.0,
+            lower.as_ptr(),
+            ld_lower,
+            x.as_mut_ptr(),
+            ld_x,
+        );
+    }
+    Ok(())
+}
+
+/// Replaces the lower triangle of a: `[n, n]` by its Cholesky factor, on one thread; `false` when `a` is not
+/// positive definite. The upper triangle is not touched.
+pub(super) fn potrf(mut a: ArrayViewMut2<'_, f64>) -> Result<bool, GpError> {
+    single_threaded();
+    let n = a.nrows();
+    if a.ncols() != n {
+        return Err(GpError::shape(format!("factor of a {:?} matrix", a.shape())));
+    }
+    if n == 0 {
+        return Ok(true);
+    }
+    // LAPACK reads by columns: our lower triangle is its upper one, and A = UᵀU there is A = LLᵀ here.
+    let upper = b'U' as c_char;
+    let (size, lda) = (dimension(n)?, leading(n, n, a.strides())?);
+    let mut info: c_int = 0;
+    #[expect(unsafe_code, reason = "foreign function")]
+    // SAFETY: `a` is square with the leading dimension computed above and borrowed mutably; every pointer is
+    // to a live variable of the type LAPACK expects.
+    unsafe {
+        lapack_sys::dpotrf_(&raw const upper, &raw const size, a.as_mut_ptr(), &raw const lda, &raw mut info);
+    }
+    // LAPACK compares pivots with zero, and NaN passes every comparison.
+    Ok(info == 0 && a.diag().iter().all(|pivot| pivot.is_finite()))
+}

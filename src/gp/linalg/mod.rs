@@ -1,0 +1,32 @@
+//! Dense linear algebra in fixed blocks: the only place that knows BLAS.
+//!
+//! Parallelism is ours (rayon over blocks) and BLAS itself runs on one thread, because results must be
+//! the same bits for any number of threads. All matrices are row-major.
+
+mod blas;
+mod cholesky;
+mod exp;
+mod tiles;
+
+pub use blas::{Side, add_gram, gemm_nt, gemm_tn, solve_triangular};
+pub use cholesky::{Cholesky, JITTER_FIRST, JITTER_LAST};
+pub(crate) use cholesky::{for_row_blocks, mirror_lower};
+pub use exp::exp_in_place;
+pub use tiles::TILE;
+pub(crate) use tiles::{add_all, over_chunks, tiles};
+
+/// Inner product in an order that depends on the length only.
+///
+/// BLAS may choose another order by alignment or position; a prediction must not depend on these.
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    let (a_body, b_body) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let tail: f64 = a_body.remainder().iter().zip(b_body.remainder()).map(|(x, y)| x * y).sum();
+    let mut lanes = [0.0; LANES];
+    for (x, y) in a_body.zip(b_body) {
+        for (lane, (x, y)) in lanes.iter_mut().zip(x.iter().zip(y)) {
+            *lane += x * y;
+        }
+    }
+    lanes.iter().sum::<f64>() + tail
+}

@@ -1,0 +1,119 @@
+//! How progress, traces and the wish to stop cross the border of the mathematics.
+
+/// One line of the `traces` table, as far as the mathematics knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TracePoint {
+    /// Markov chain; for a fit with several starts, the number of the start.
+    pub particle: i32,
+    /// EM iteration; 0 where there is none.
+    pub iteration: i32,
+    /// What was going on, for example `hyper.start`.
+    pub phase: &'static str,
+    /// Step within the phase.
+    pub step: i32,
+    /// Log marginal likelihood.
+    pub log_likelihood: f64,
+    /// Lower bound of the log marginal likelihood; sparse methods only.
+    pub bound: Option<f64>,
+    /// Share of accepted proposals; samplers only.
+    pub acceptance: Option<f64>,
+    /// Step size of the sampler.
+    pub step_size: Option<f64>,
+    /// Kernel variance σ².
+    pub variance: f64,
+    /// Correlation length λ; `None` when every feature has its own.
+    pub length: Option<f64>,
+    /// Noise variance γ².
+    pub noise: f64,
+    /// Jitter added to the diagonal.
+    pub jitter: f64,
+    /// Number of inducing points; the training rows for an exact Gaussian process.
+    pub inducing: i32,
+}
+
+/// How far a piece of work has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is counted, for example `starts`.
+    pub what: &'static str,
+    /// How many are done.
+    pub done: usize,
+    /// How many there are, where that is known.
+    pub total: Option<usize>,
+}
+
+/// A part of the work that is worth timing. It lasts until the next one starts or the call returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Hyper-parameters are being fitted.
+    Hyper,
+    /// Inducing points are being chosen.
+    Select,
+    /// The model is factored for given hyper-parameters.
+    Condition,
+}
+
+impl Phase {
+    /// The name in the `timings` table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hyper => "offline.hyper",
+            Self::Select => "offline.select",
+            Self::Condition => "offline.condition",
+        }
+    }
+}
+
+/// Receives what happens inside a fit, and may ask it to stop.
+///
+/// `Sync`, because parallel parts of a fit ask [`Observer::interrupted`] while they run; everything else
+/// is called from the thread of the caller, in an order that does not depend on the number of threads.
+pub trait Observer: Sync {
+    /// A step was taken.
+    fn trace(&mut self, point: &TracePoint);
+    /// Something was finished.
+    fn progress(&mut self, progress: Progress);
+    /// A phase starts; the caller times it with its own clock.
+    fn phase(&mut self, phase: Phase);
+    /// Whether to stop with [`GpError::Interrupted`](super::GpError::Interrupted) as soon as possible.
+    fn interrupted(&self) -> bool;
+}
+
+/// Listens to nothing and never stops anything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn trace(&mut self, _point: &TracePoint) {}
+    fn progress(&mut self, _progress: Progress) {}
+    fn phase(&mut self, _phase: Phase) {}
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Keeps the traces of one of several parallel fits, to be reported in order once all are done.
+pub(crate) struct Recorder<'a> {
+    /// The traces so far.
+    pub points: Vec<TracePoint>,
+    outer: &'a dyn Observer,
+}
+
+impl<'a> Recorder<'a> {
+    /// An empty recorder that is interrupted when `outer` is.
+    pub fn new(outer: &'a dyn Observer) -> Self {
+        Self { points: Vec::new(), outer }
+    }
+}
+
+impl Observer for Recorder<'_> {
+    fn trace(&mut self, point: &TracePoint) {
+        self.points.push(point.clone());
+    }
+    fn progress(&mut self, _progress: Progress) {}
+    fn phase(&mut self, _phase: Phase) {}
+    fn interrupted(&self) -> bool {
+        self.outer.interrupted()
+    }
+}

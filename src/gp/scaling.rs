@@ -1,0 +1,86 @@
+//! Brings features and target to the scale on which hyper-parameters are defined, and predictions back.
+
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+
+/// How features are scaled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeatureScaling {
+    /// As they are.
+    None,
+    /// Columns are centred and share one factor, so that their relative sizes keep their meaning.
+    Global,
+    /// Every column gets mean 0 and standard deviation 1.
+    Column,
+}
+
+/// Shift and scale of features and target, from the training rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scaling {
+    /// Subtracted from each feature.
+    pub feature_centre: Vec<f64>,
+    /// Then divides it.
+    pub feature_scale: Vec<f64>,
+    /// Mean of the target.
+    pub target_mean: f64,
+    /// Population standard deviation of the target; 1 when it is constant.
+    pub target_std: f64,
+}
+
+/// A spread of zero cannot divide: a constant column stays constant (zero, once centred).
+fn usable(std: f64) -> f64 {
+    if std > 0.0 && std.is_finite() { std } else { 1.0 }
+}
+
+fn mean(values: ArrayView1<'_, f64>) -> f64 {
+    values.mean().unwrap_or(0.0)
+}
+
+fn variance(values: ArrayView1<'_, f64>, mean: f64) -> f64 {
+    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len().max(1)) as f64
+}
+
+impl Scaling {
+    /// The scaling that the training rows x: `[n, d]`, y: `[n]` define.
+    pub fn fit(x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>, how: FeatureScaling) -> Self {
+        let d = x.ncols();
+        let centre: Vec<f64> = x.axis_iter(Axis(1)).map(mean).collect();
+        let variances: Vec<f64> = x.axis_iter(Axis(1)).zip(&centre).map(|(c, m)| variance(c, *m)).collect();
+        let (feature_centre, feature_scale) = match how {
+            FeatureScaling::None => (vec![0.0; d], vec![1.0; d]),
+            FeatureScaling::Global => {
+                let common = (variances.iter().sum::<f64>() / d.max(1) as f64).sqrt();
+                (centre, vec![usable(common); d])
+            }
+            FeatureScaling::Column => (centre, variances.iter().map(|v| usable(v.sqrt())).collect()),
+        };
+        let target_mean = mean(y);
+        let target_std = usable(variance(y, target_mean).sqrt());
+        Self { feature_centre, feature_scale, target_mean, target_std }
+    }
+
+    /// Features x: `[p, d]` on the training scale.
+    pub fn features(&self, x: ArrayView2<'_, f64>) -> Array2<f64> {
+        let mut scaled = x.as_standard_layout().into_owned();
+        for mut row in scaled.rows_mut() {
+            for ((value, centre), scale) in row.iter_mut().zip(&self.feature_centre).zip(&self.feature_scale) {
+                *value = (*value - centre) / scale;
+            }
+        }
+        scaled
+    }
+
+    /// Targets y: `[n]` on the training scale.
+    pub fn target(&self, y: ArrayView1<'_, f64>) -> Array1<f64> {
+        y.mapv(|value| (value - self.target_mean) / self.target_std)
+    }
+
+    /// Means on the training scale in the target's own units.
+    pub fn mean_back(&self, mean: f64) -> f64 {
+        mean.mul_add(self.target_std, self.target_mean)
+    }
+
+    /// A variance on the training scale as a standard deviation in the target's own units.
+    pub fn std_back(&self, variance: f64) -> f64 {
+        variance.max(0.0).sqrt() * self.target_std
+    }
+}

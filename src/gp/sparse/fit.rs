@@ -1,0 +1,328 @@
+//! Fits a sparse Gaussian process: start from an exact fit on a subset, choose points, fit, repeat.
+//!
+//! Hyper-parameters stand still while points are chosen. Moving them from the first point on looks natural
+//! but ends at "all noise" on ordinary data: with few points, noise is the best explanation of everything else.
+
+use std::cell::RefCell;
+
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
+
+use super::linear::linear_share;
+use super::{JITTER, Level, SparseGp, SparseOptions, State, bound_with_gradient};
+use crate::gp::GpError;
+use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_distance};
+use crate::gp::hyper::{Evaluation, Objective, Settings, Walls, maximise};
+use crate::gp::inducing::{Candidates, Choice, Member};
+use crate::gp::kernel::{Covariance, Free, Hyper, Kernel, Stationary, column_means};
+use crate::gp::linalg::JITTER_LAST;
+use crate::gp::observer::{Observer, Phase, TracePoint};
+use crate::gp::random::{StreamKey, sample_without_replacement};
+
+/// Fits between two choices of points need only find the right region.
+const SETTLE: Settings = Settings { iterations: 30, tolerance: 1e-5 };
+/// The last fit ends when the bound is settled to this share.
+const POLISH: Settings = Settings { iterations: 100, tolerance: 1e-7 };
+/// Rows of the subset on which the starts of the exact fit are tried.
+const SCOUTED: usize = 300;
+/// Rows that the choice of points looks at in all rounds but the last.
+const ROWS_OF_EARLY_ROUNDS: usize = 10_000;
+/// The upper wall of σ². Data close to a polynomial are ever a little more likely with σ² and λ → ∞ together; the
+/// jitter is a share of σ² and must stay small against the noise.
+const LARGEST_VARIANCE: f64 = 1e3;
+
+/// Fits and conditions on x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
+pub fn fit(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    options: &SparseOptions,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<SparseGp, GpError> {
+    check_training(x, y)?;
+    check_options(options, x.nrows())?;
+    let x = x.as_standard_layout();
+    let subset =
+        sample_without_replacement(&mut key.with("sparse.subset").generator(), x.nrows(), options.subset.max(1));
+    let x_sub = x.select(Axis(0), &subset);
+    let start = start(&x_sub, y.select(Axis(0), &subset).view(), options, key, observer)?;
+    let distance = median_distance(x_sub.view());
+    let mut walls = exact::walls(start.lengths.len(), distance, x.nrows());
+    walls.upper[0] = LARGEST_VARIANCE.ln();
+    let mut fitter = Fitter { x: x.view(), y, options, key, given: start.clone(), walls, jitter: JITTER };
+    let mut best = fitter.rounds(&start, "first", observer)?;
+    let share = match linear_share(x.view(), y) {
+        Err(error) if !error.is_recoverable() => return Err(error),
+        share => share.unwrap_or(0.0),
+    };
+    if best.collapsed(share) && options.free != Free::NONE {
+        let again = fitter.rounds(
+            &keep_fixed(smooth_start(&start, distance, share), &start, options.free),
+            "again",
+            observer,
+        )?;
+        if !again.collapsed(share) || again.bound > best.bound {
+            best = again;
+        }
+    }
+    observer.phase(Phase::Condition);
+    SparseGp::condition(x.view(), y, options.kernel, &best.hyper, &best.rows, best.jitter)
+}
+
+fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
+    let Some(rows) = &options.rows else {
+        if options.count == 0 || options.candidates == Candidates::Count(0) {
+            return Err(GpError::value("a sparse model needs at least one inducing point, and candidates for it"));
+        }
+        return Ok(());
+    };
+    let mut sorted = rows.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    if rows.is_empty() || sorted.len() != rows.len() || sorted.last().is_some_and(|last| *last >= n) {
+        return Err(GpError::value(format!("inducing rows must be different rows of the {n} training rows")));
+    }
+    Ok(())
+}
+
+// Hyper-parameters of an exact fit on a subset of the rows, with several starts.
+fn start(
+    x: &Array2<f64>,
+    y: ArrayView1<'_, f64>,
+    options: &SparseOptions,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<Hyper, GpError> {
+    let exact = ExactOptions {
+        kernel: options.kernel,
+        ard: options.ard,
+        variance: options.variance,
+        length: options.length,
+        noise: options.noise,
+        free: options.free,
+        starts: options.starts,
+        subset: SCOUTED,
+    };
+    Ok(exact::fit(x.view(), y, &exact, &key.with("sparse.start"), observer)?.hyper().clone())
+}
+
+// A long length and a variance to match: close to a linear model that explains `share`.
+fn smooth_start(start: &Hyper, distance: f64, share: f64) -> Hyper {
+    const STRETCH: f64 = 5.0;
+    Hyper {
+        variance: STRETCH * STRETCH,
+        lengths: vec![STRETCH * distance; start.lengths.len()],
+        noise: (1.0 - share).max(1e-3),
+    }
+}
+
+// The number of a round.
+#[derive(Clone, Copy)]
+struct Number {
+    index: usize,
+    last: bool,
+}
+
+// A choice of points with hyper-parameters fitted to it.
+struct Round {
+    hyper: Hyper,
+    rows: Vec<usize>,
+    jitter: f64,
+    bound: f64,
+    explained: f64,
+}
+
+impl Round {
+    // Noise where even a linear model sees most of the signal.
+    fn collapsed(&self, linear_share: f64) -> bool {
+        linear_share > 0.5 && self.explained < 0.5 * linear_share
+    }
+}
+
+struct Fitter<'a> {
+    x: ArrayView2<'a, f64>,
+    y: ArrayView1<'a, f64>,
+    options: &'a SparseOptions,
+    key: &'a StreamKey,
+    // Values of the parameters that are not free.
+    given: Hyper,
+    walls: Walls,
+    // Relative to σ². Stands still within a choice or a fit, and may rise between them.
+    jitter: f64,
+}
+
+impl Fitter<'_> {
+    // Chooses and fits `rounds` times; the best round by its bound.
+    fn rounds(&mut self, start: &Hyper, name: &str, observer: &mut dyn Observer) -> Result<Round, GpError> {
+        let fixed = self.options.free == Free::NONE;
+        let rounds = if fixed || self.options.rows.is_some() { 1 } else { self.options.rounds.max(1) };
+        let mut hyper = start.clone();
+        let mut best: Option<Round> = None;
+        for index in 0..rounds {
+            let round = Number { index, last: index + 1 == rounds };
+            let key = self.key.with("sparse.select").with(name).with_index(index as u64);
+            let rows = match &self.options.rows {
+                Some(rows) => rows.clone(),
+                None => self.raising(|fitter| fitter.select(&hyper, round, &key, observer))?,
+            };
+            let settings = if round.last { POLISH } else { SETTLE };
+            hyper = self.raising(|fitter| fitter.optimise(&hyper, &rows, index, &settings, observer))?;
+            let this = self.evaluate(&hyper, rows)?;
+            if best.as_ref().is_none_or(|best| this.bound > best.bound) {
+                best = Some(this);
+            }
+        }
+        best.ok_or_else(|| GpError::value("a fit needs at least one round"))
+    }
+
+    // Runs one phase; when a factorisation fails in a way that no step of the phase can avoid, again with ten times
+    // the jitter.
+    fn raising<T>(&mut self, mut phase: impl FnMut(&Self) -> Result<T, GpError>) -> Result<T, GpError> {
+        loop {
+            match phase(self) {
+                // The 0.5 absorbs the rounding of repeated multiplication by ten.
+                Err(GpError::NotPositiveDefinite { .. }) if self.jitter * 5.0 < JITTER_LAST => self.jitter *= 10.0,
+                result => return result,
+            }
+        }
+    }
+
+    fn level(&self, hyper: &Hyper) -> Level {
+        Level { noise: hyper.noise, jitter: self.jitter }
+    }
+
+    fn covariance(&self, hyper: &Hyper) -> Result<Stationary, GpError> {
+        Stationary::new(self.options.kernel, hyper, self.x, &column_means(self.x))
+    }
+
+    // Chooses points at fixed hyper-parameters. All rounds but the last only serve the hyper-parameters, and see no
+    // more than `ROWS_OF_EARLY_ROUNDS` rows.
+    fn select(
+        &self,
+        hyper: &Hyper,
+        round: Number,
+        key: &StreamKey,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<usize>, GpError> {
+        observer.phase(Phase::Select);
+        let n = self.x.nrows();
+        let limit = if round.last { n } else { ROWS_OF_EARLY_ROUNDS };
+        if limit >= n {
+            return self.grow(&self.covariance(hyper)?, self.y, hyper, round, key, observer);
+        }
+        let seen = sample_without_replacement(&mut key.with("rows").generator(), n, limit);
+        let covariance = self.covariance(hyper)?.select(&seen);
+        let y = self.y.select(Axis(0), &seen);
+        let rows = self.grow(&covariance, y.view(), hyper, round, key, observer)?;
+        Ok(rows.into_iter().map(|row| seen[row]).collect())
+    }
+
+    fn grow(
+        &self,
+        covariance: &Stationary,
+        y: ArrayView1<'_, f64>,
+        hyper: &Hyper,
+        round: Number,
+        key: &StreamKey,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<usize>, GpError> {
+        let state = State::new(covariance, y, &[], self.level(hyper))?;
+        let choice = Choice {
+            y,
+            candidates: self.options.candidates,
+            key: key.clone(),
+            trace: trace_point(hyper, "select", round.index),
+        };
+        let mut members = [Member { covariance, state }];
+        choice.grow(&mut members, self.options.count.min(y.len()), observer)?;
+        Ok(members[0].state.rows().to_vec())
+    }
+
+    fn optimise(
+        &self,
+        start: &Hyper,
+        rows: &[usize],
+        round: usize,
+        settings: &Settings,
+        observer: &mut dyn Observer,
+    ) -> Result<Hyper, GpError> {
+        observer.phase(Phase::Hyper);
+        let objective = Bound {
+            x: self.x,
+            y: self.y,
+            kernel: self.options.kernel,
+            rows,
+            jitter: self.jitter,
+            round,
+            seen: RefCell::default(),
+        };
+        let mask = self.options.free.mask(start.lengths.len());
+        let maximum = maximise(&objective, &start.to_log(), &mask, &self.walls, settings, observer)?;
+        Ok(keep_fixed(Hyper::from_log(&maximum.theta)?, &self.given, self.options.free))
+    }
+
+    fn evaluate(&self, hyper: &Hyper, rows: Vec<usize>) -> Result<Round, GpError> {
+        let state = State::new(&self.covariance(hyper)?, self.y, &rows, self.level(hyper))?;
+        let (bound, explained) = (state.bound(), state.explained());
+        Ok(Round { hyper: hyper.clone(), rows, jitter: self.jitter, bound, explained })
+    }
+}
+
+// What the steps of a choice or a fit have in common.
+fn trace_point(hyper: &Hyper, phase: &'static str, round: usize) -> TracePoint {
+    TracePoint {
+        particle: 0,
+        iteration: round as i32,
+        phase,
+        step: 0,
+        log_likelihood: f64::NAN,
+        bound: None,
+        acceptance: None,
+        step_size: None,
+        variance: hyper.variance,
+        length: hyper.length(),
+        noise: hyper.noise,
+        jitter: 0.0,
+        inducing: 0,
+    }
+}
+
+// F_V as something to maximise.
+struct Bound<'a> {
+    x: ArrayView2<'a, f64>,
+    y: ArrayView1<'a, f64>,
+    kernel: Kernel,
+    rows: &'a [usize],
+    jitter: f64,
+    round: usize,
+    // ℓ at every point so far, for the traces.
+    seen: RefCell<Vec<(Vec<f64>, f64)>>,
+}
+
+impl Objective for Bound<'_> {
+    fn evaluate(&self, theta: &[f64]) -> Result<Evaluation, GpError> {
+        let hyper = Hyper::from_log(theta)?;
+        // Far out a logarithm may leave the range of f64: not a mistake of the caller, only a bad point.
+        if hyper.check(self.x.ncols()).is_err() || hyper.noise <= 0.0 {
+            return Err(GpError::NonFinite { what: "a hyper-parameter" });
+        }
+        let found = bound_with_gradient(self.x, self.y, self.kernel, &hyper, self.rows, self.jitter)?;
+        self.seen.borrow_mut().push((theta.to_vec(), found.log_likelihood));
+        Ok(found.at)
+    }
+
+    fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {
+        let exp = |i: usize| theta.get(i).map_or(f64::NAN, |v| v.exp());
+        let lengths = (1..theta.len().saturating_sub(1)).map(exp).collect();
+        let hyper = Hyper { variance: exp(0), lengths, noise: exp(theta.len().saturating_sub(1)) };
+        let seen = self.seen.borrow();
+        let log_likelihood = seen.iter().rev().find(|(at, _)| at == theta).map_or(f64::NAN, |(_, value)| *value);
+        TracePoint {
+            step,
+            log_likelihood,
+            bound: Some(at.value),
+            jitter: at.jitter,
+            inducing: self.rows.len() as i32,
+            ..trace_point(&hyper, "hyper.bound", self.round)
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! F_V with its gradient in the logarithms of the hyper-parameters.
+//!
+//! With β̃ = B⁻¹Vy/γ², P = I − B⁻¹ − β̃β̃ᵀ and S = B − 2I + B⁻¹ + β̃β̃ᵀ, all `[m, m]`:
+//!
+//! ```text
+//! ∂F/∂V        = (P V + β̃ yᵀ)/γ²        ∂F/∂K_mn = L⁻ᵀ ∂F/∂V        ∂F/∂K_mm = −½ L⁻ᵀ S L⁻¹
+//! ∂F/∂log σ²   = ½ [ tr B⁻¹ − m + ‖β̃‖² − (nσ² − tr W)/γ² ]            (the jitter moves with σ²)
+//! ∂F/∂log γ²   = ½ [ m − n − tr B⁻¹ + (yᵀy + nσ² − tr W)/γ² − cᵀc − ‖β̃‖² ]
+//! ```
+//!
+//! A common length takes one pass: with D = ∂K_mn/∂log λ the sums D Vᵀ and D y are enough. One length per
+//! feature takes a second pass, in which ∂F/∂K_mn is formed tile by tile.
+
+use ndarray::{Array2, ArrayView1, ArrayView2, s};
+
+use super::state::{Level, State, factor};
+use super::sums::{SlopeSums, sums_with_slope};
+use crate::gp::GpError;
+use crate::gp::hyper::Evaluation;
+use crate::gp::kernel::{Covariance, Hyper, Kernel, Stationary, column_means};
+use crate::gp::linalg::{Side, TILE, add_all, gemm_nt, over_chunks, solve_triangular, tiles};
+
+/// F_V and its gradient at one point, and ℓ beside it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoundEvaluation {
+    /// Bound, gradient in the order of [`Hyper::to_log`], jitter.
+    pub at: Evaluation,
+    /// ℓ = log N(y | 0, Q + γ²I).
+    pub log_likelihood: f64,
+}
+
+/// F_V of x: `[n, d]`, y: `[n]` with the inducing points `rows`, and its gradient.
+///
+/// `jitter` is relative to σ².
+pub fn bound_with_gradient(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    kernel: Kernel,
+    hyper: &Hyper,
+    rows: &[usize],
+    jitter: f64,
+) -> Result<BoundEvaluation, GpError> {
+    if x.nrows() != y.len() {
+        return Err(GpError::shape(format!("{} rows and {} targets", x.nrows(), y.len())));
+    }
+    let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?;
+    let level = Level { noise: hyper.noise, jitter };
+    let (state, lengths) = if hyper.lengths.len() == 1 {
+        let (inducing, lower) = factor(&covariance, rows, level)?;
+        let (sums, slopes) = sums_with_slope(&covariance, &inducing, lower.lower(), y)?;
+        let state = State::from_sums(rows, inducing, lower, sums, y, level)?;
+        let inner = Inner::new(&state)?;
+        let length = inner.common_length(&state, slopes)?;
+        (Finished::new(&state, &inner), vec![length])
+    } else {
+        let state = State::new(&covariance, y, rows, level)?;
+        let inner = Inner::new(&state)?;
+        let lengths = inner.own_lengths(&state, &covariance, y)?;
+        (Finished::new(&state, &inner), lengths)
+    };
+    let mut gradient = vec![state.by_variance];
+    gradient.extend(lengths);
+    gradient.push(state.by_noise);
+    Ok(BoundEvaluation {
+        at: Evaluation { value: state.bound, gradient, jitter: jitter * hyper.variance },
+        log_likelihood: state.log_likelihood,
+    })
+}
+
+// What is left of a state once its gradient is known.
+struct Finished {
+    bound: f64,
+    log_likelihood: f64,
+    by_variance: f64,
+    by_noise: f64,
+}
+
+impl Finished {
+    fn new(state: &State<Stationary>, inner: &Inner) -> Self {
+        let (m, n, noise) = (state.len() as f64, state.n() as f64, state.level().noise);
+        let trace_w: f64 = state.w().diag().iter().sum();
+        let missing = (n * state.inducing().variance() - trace_w) / noise;
+        let trace_inverse: f64 = inner.inverse_b.diag().iter().sum();
+        let (beta2, c2) = (state.beta().dot(&state.beta()), state.c().dot(&state.c()));
+        Self {
+            bound: state.bound(),
+            log_likelihood: state.log_likelihood(),
+            by_variance: 0.5 * (trace_inverse - m + beta2 - missing),
+            by_noise: 0.5 * (m - n - trace_inverse + state.yy() / noise + missing - c2 - beta2),
+        }
+    }
+}
+
+// The small matrices of the derivation, [m, m].
+struct Inner {
+    inverse_b: Array2<f64>,
+    p: Array2<f64>,
+    s: Array2<f64>,
+}
+
+impl Inner {
+    fn new(state: &State<Stationary>) -> Result<Self, GpError> {
+        let inverse_b = state.factor_b().inverse()?;
+        let beta = state.beta();
+        let outer = Array2::from_shape_fn((beta.len(), beta.len()), |(i, j)| beta[i] * beta[j]);
+        let eye = Array2::<f64>::eye(state.len());
+        // B − I = W/γ², so that nothing is lost where B is large.
+        let s = &state.w() / state.level().noise - &eye + &inverse_b + &outer;
+        let p = eye - &inverse_b - outer;
+        Ok(Self { inverse_b, p, s })
+    }
+
+    // ∂F/∂log λ = [ tr(P L⁻¹ D Vᵀ) + αᵀ D y ]/γ² − ½ tr(S L⁻¹ D_mm L⁻ᵀ)
+    fn common_length(&self, state: &State<Stationary>, slopes: SlopeSums) -> Result<f64, GpError> {
+        let m = state.len();
+        let mut dv = slopes.dv;
+        solve_triangular(Side::Left, state.lower(), dv.view_mut())?;
+        let (mut k, mut d_mm) = (Array2::zeros((m, m)), Array2::zeros((m, m)));
+        state.inducing().tile_with_slope(0, state.inducing(), k.view_mut(), d_mm.view_mut())?;
+        solve_triangular(Side::Left, state.lower(), d_mm.view_mut())?;
+        solve_triangular(Side::RightTransposed, state.lower(), d_mm.view_mut())?;
+        // P is symmetric: the trace of the product is the sum of the products.
+        let data = inner_product(&self.p, &dv) + state.alpha()?.dot(&slopes.dy);
+        Ok(data / state.level().noise - 0.5 * inner_product(&self.s, &d_mm))
+    }
+
+    // ∂F/∂log λⱼ = Σ (∂F/∂K ∘ w) (Δⱼ/λⱼ)², over K_mn and K_mm.
+    fn own_lengths(
+        &self,
+        state: &State<Stationary>,
+        covariance: &Stationary,
+        y: ArrayView1<'_, f64>,
+    ) -> Result<Vec<f64>, GpError> {
+        let (m, d) = (state.len(), covariance.points().rows().ncols());
+        let parts = over_chunks(y.len(), d, |rows| {
+            let size = (rows.len().min(TILE), m);
+            let (mut tile, mut weights, mut slopes) = (Array2::zeros(size), Array2::zeros(size), Array2::zeros(size));
+            let mut sums = vec![0.0; d];
+            for rows in tiles(rows) {
+                let mut v = tile.slice_mut(s![..rows.len(), ..]);
+                let mut weight = weights.slice_mut(s![..rows.len(), ..]);
+                let mut slope = slopes.slice_mut(s![..rows.len(), ..]);
+                let first = rows.start;
+                covariance.tile_with_length_weight(first, state.inducing(), v.view_mut(), weight.view_mut())?;
+                solve_triangular(Side::RightTransposed, state.lower(), v.view_mut())?;
+                self.by_covariance(state, v.view(), y.slice(s![rows]), &mut slope)?;
+                slope *= &weight;
+                add_squares(&mut sums, covariance, first, state.inducing(), slope.view());
+            }
+            Ok(sums)
+        })?;
+        let mut gradient = vec![0.0; d];
+        for part in &parts {
+            add_all(&mut gradient, part);
+        }
+        let mut slope = self.s.clone();
+        solve_triangular(Side::LeftTransposed, state.lower(), slope.view_mut())?;
+        solve_triangular(Side::Right, state.lower(), slope.view_mut())?;
+        let (mut k, mut weight) = (Array2::zeros((m, m)), Array2::zeros((m, m)));
+        state.inducing().tile_with_length_weight(0, state.inducing(), k.view_mut(), weight.view_mut())?;
+        slope *= &weight;
+        let mut own = vec![0.0; d];
+        add_squares(&mut own, state.inducing(), 0, state.inducing(), slope.view());
+        Ok(gradient.iter().zip(&own).map(|(data, own)| data - 0.5 * own).collect())
+    }
+
+    // (P V + β̃ yᵀ)ᵀ L⁻¹/γ² for a tile, v: [b, m], y: [b], into out: [b, m].
+    fn by_covariance(
+        &self,
+        state: &State<Stationary>,
+        v: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        out: &mut ndarray::ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        let noise = state.level().noise;
+        for (mut row, y) in out.outer_iter_mut().zip(y) {
+            row.assign(&(&state.beta() * (y / noise)));
+        }
+        gemm_nt(1.0 / noise, v, self.p.view(), 1.0, out.view_mut())?;
+        solve_triangular(Side::Right, state.lower(), out.view_mut())
+    }
+}
+
+// sums[k] += Σ u_ij (x_ik − z_jk)², for u: [b, m] and the rows first.. of x.
+fn add_squares(sums: &mut [f64], x: &Stationary, first: usize, z: &Stationary, u: ArrayView2<'_, f64>) {
+    for (i, weights) in u.outer_iter().enumerate() {
+        let row = x.points().row(first + i);
+        for (j, weight) in weights.iter().enumerate() {
+            for (sum, (a, b)) in sums.iter_mut().zip(row.iter().zip(z.points().row(j))) {
+                *sum += weight * (a - b) * (a - b);
+            }
+        }
+    }
+}
+
+fn inner_product(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
