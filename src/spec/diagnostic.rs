@@ -1,0 +1,183 @@
+//! Problems of a pipeline file, each with its place, and how they are shown.
+
+use super::tree::Origin;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// One problem.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnostic {
+    /// Where.
+    pub origin: Origin,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// A problem without advice.
+    pub fn new(origin: Origin, message: impl Into<String>) -> Self {
+        Self { origin, message: message.into(), help: None }
+    }
+
+    /// The same with advice.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// The same, advising the known name nearest to the one written, or all of them.
+    #[must_use]
+    pub fn nearest(self, written: &str, known: &[&str]) -> Self {
+        match nearest(written, known) {
+            Some(name) => self.help(format!("did you mean `{name}`?")),
+            None if known.is_empty() => self,
+            None => self.help(format!("known here: {}", known.join(", "))),
+        }
+    }
+}
+
+/// The known name that the written one was probably meant to be.
+pub fn nearest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
+    // One letter in three may be wrong; a name of one letter is either right or another one.
+    let close = |name: &str| match name.len().max(written.len()) {
+        0 | 1 => 0,
+        length => (length / 3).max(1),
+    };
+    let length = written.chars().count();
+    known
+        .iter()
+        // Spares the comparison with a name of a million letters.
+        .filter(|name| name.chars().count().abs_diff(length) <= close(name))
+        .map(|name| (strsim::damerau_levenshtein(written, name), *name))
+        .filter(|(distance, name)| *distance <= close(name))
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// All problems found so far, in the order of the file, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics(BTreeSet<Diagnostic>);
+
+impl Diagnostics {
+    /// Adds one.
+    pub fn push(&mut self, problem: Diagnostic) {
+        self.0.insert(problem);
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// In the order of the file.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.0.iter()
+    }
+
+    /// All of them as `file:line:column: message`, the line itself and the advice.
+    pub fn render(&self, source: &Source) -> String {
+        let mut out = String::new();
+        let lines: Vec<&str> = source.text.lines().collect();
+        for problem in self.iter().take(MAX_SHOWN) {
+            source.render(problem, &lines, &mut out);
+        }
+        let count = self.len();
+        if count > MAX_SHOWN {
+            let _ = writeln!(out, "… and {} more", count - MAX_SHOWN);
+        }
+        let _ = write!(out, "{count} problem{} in {}; nothing was run", if count == 1 { "" } else { "s" }, source.name);
+        out
+    }
+}
+
+/// What the positions refer to.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// The file's name as the user gave it.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// The `--set` arguments.
+    pub sets: Vec<String>,
+}
+
+impl Source {
+    fn render(&self, problem: &Diagnostic, lines: &[&str], out: &mut String) {
+        let message = printable(&problem.message);
+        match problem.origin {
+            Origin::File { line, column, length } => {
+                let _ = writeln!(out, "{}:{line}:{column}: {message}", self.name);
+                if let Some(text) = lines.get(line - 1).filter(|text| !text.trim().is_empty()) {
+                    quote(out, line, column, length, text);
+                }
+            }
+            Origin::Set(index) => {
+                let argument = self.sets.get(index).map_or("", String::as_str);
+                let _ = writeln!(out, "--set {}: {message}", printable(argument));
+            }
+        }
+        if let Some(help) = &problem.help {
+            let _ = writeln!(out, "  help: {}", printable(help));
+        }
+    }
+}
+
+/// Problems shown; a file with more is not the file that was meant.
+const MAX_SHOWN: usize = 50;
+/// Lines longer than this are cut in messages.
+const MAX_QUOTED: usize = 160;
+/// Messages longer than this are cut: they quote a name that is not one.
+const MAX_MESSAGE: usize = 300;
+
+/// Text of a stranger as it may be shown on a terminal: nothing in it acts, and it ends.
+fn printable(text: &str) -> String {
+    let mut shown: String = text.chars().take(MAX_MESSAGE).flat_map(visible).collect();
+    if text.chars().nth(MAX_MESSAGE).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A character, or its escape when it moves the cursor, changes colours or turns text around.
+fn visible(c: char) -> Box<dyn Iterator<Item = char>> {
+    if acts(c) { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) }
+}
+
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The line itself, with the place underlined. Tabs and control characters become spaces so that columns stay true.
+fn quote(out: &mut String, line: usize, column: usize, length: usize, text: &str) {
+    let shown: String = text.chars().take(MAX_QUOTED).map(|c| if acts(c) { ' ' } else { c }).collect();
+    let shown = shown.trim_end();
+    let room = shown.chars().count().saturating_sub(column - 1).max(1);
+    let carets = "^".repeat(length.min(room));
+    let number = line.to_string();
+    let gutter = " ".repeat(number.len());
+    let _ = writeln!(out, "  {number} | {shown}");
+    if column <= MAX_QUOTED {
+        let _ = writeln!(out, "  {gutter} | {}{carets}", " ".repeat(column - 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn nearest_names() {
+        assert_eq!(nearest("architecure", &["architecture", "layers"]), Some("architecture"));
+        assert_eq!(nearest("ingset", &["ingest", "split"]), Some("ingest"));
+        assert_eq!(nearest("banana", &["ingest", "split"]), None);
+    }
+}
