@@ -1,0 +1,46 @@
+//! The evaluate stage of a case: metrics of all folds.
+
+use super::{CaseRun, Output, Work, failed, lost};
+use crate::engine::clock::Stopwatch;
+use crate::engine::error::RunError;
+use crate::engine::key;
+use crate::plan::{EvaluateStep, Stage};
+use crate::stages::evaluate;
+use crate::store::{read_table, write_rows};
+use crate::tables::MetricRow;
+use crate::tables::predictions::PredictionBlock;
+use serde_json::Value as Json;
+
+const METRICS: &str = "metrics.parquet";
+
+impl<'a> CaseRun<'a, '_> {
+    pub(super) fn evaluate(&mut self, stage: &'a Stage, step: &EvaluateStep) -> Result<Output, RunError> {
+        let Some(Output::Predictions { method, keys, blocks }) = self.outputs.get(step.input.as_str()) else {
+            return Err(lost(&step.input));
+        };
+        let task = self.task(stage, None);
+        let key = key::evaluate(keys, method);
+        let (method, blocks) = (method.clone(), blocks.clone());
+        let entry = self.perform(&task, &key, |run, draft| {
+            let watch = Stopwatch::start();
+            let run_id = run.shared.record.run_id.to_string();
+            let context = evaluate::Context { run_id: &run_id, stage: &task.stage, case: &task.case, method: &method };
+            let rows = evaluate::run(&context, &blocks).map_err(failed(&task))?;
+            write_rows(&draft.file(METRICS), &rows)?;
+            let count = blocks.iter().map(PredictionBlock::rows).sum();
+            let timings = vec![run.shared.record.timing(&task, "evaluate", watch.read(), count)];
+            Ok(Work { timings, outcome: headline(&rows), notes: Json::Null })
+        })?;
+        self.shared.record.add_metrics(&task, read_table(&entry.file(METRICS))?);
+        Ok(Output::Metrics)
+    }
+}
+
+fn headline(rows: &[MetricRow]) -> String {
+    let value = |stat: &str| rows.iter().find(|row| row.metric == "smse" && row.stat == stat).and_then(|row| row.value);
+    match (value("mean"), value("std")) {
+        (Some(mean), Some(std)) => format!("smse {mean:.4} ± {std:.4}"),
+        (Some(mean), None) => format!("smse {mean:.4}"),
+        _ => "metrics".to_owned(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Why a run ended early.
+
+use super::listener::Task;
+use crate::stages::StageError;
+use crate::store::StoreError;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a run ended early.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// A stage failed.
+    #[error("{task}: {source}")]
+    Stage {
+        /// Which.
+        task: Box<Task>,
+        /// Why.
+        source: StageError,
+    },
+    /// The run's own files could not be written or read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A signal asked to stop.
+    #[error("interrupted by signal {signal}")]
+    Interrupted {
+        /// Its number.
+        signal: i32,
+    },
+    /// Another run holds a lock.
+    #[error("{} is held by {holder}; try again later, or wait for it with `--lock-timeout 10m`", path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// What the other run says of itself.
+        holder: String,
+    },
+    /// `--resume` without anything to go on with.
+    #[error("no unfinished run of `{pipeline}` to resume: nothing to do")]
+    NothingToResume {
+        /// The pipeline.
+        pipeline: String,
+    },
+    /// `--resume` of a run of something else.
+    #[error(
+        "run {run_id} was of another pipeline, or with other options; run without `--resume`: what is unchanged is not done again"
+    )]
+    Changed {
+        /// The run.
+        run_id: String,
+    },
+    /// Something that cannot happen did.
+    #[error("{0}; this is a bug in stride-pipe, please report it")]
+    Bug(String),
+}

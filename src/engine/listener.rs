@@ -1,0 +1,54 @@
+//! What the engine tells whoever shows it: started, how far, finished, careful.
+
+/// One piece of work: a stage of a case, on one fold where it runs per fold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The case.
+    pub case: String,
+    /// The stage's id.
+    pub stage: String,
+    /// The stage's kind.
+    pub kind: &'static str,
+    /// The fold and how many there are, for stages that run per fold.
+    pub fold: Option<(u32, u32)>,
+}
+
+impl std::fmt::Display for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.case != "default" {
+            write!(f, "{} / ", self.case)?;
+        }
+        write!(f, "{}", self.stage)?;
+        match self.fold {
+            Some((fold, folds)) => write!(f, " / fold {} of {folds}", fold + 1),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a piece of work ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Seconds it took.
+    pub seconds: f64,
+    /// Taken from the cache.
+    pub cached: bool,
+    /// Why it ran or was skipped.
+    pub reason: String,
+    /// What came out, in a few words.
+    pub outcome: String,
+}
+
+/// Receives what happens. `Sync`, because a fit carries it into threads that only ask whether to stop.
+pub trait Listener: Sync {
+    /// A run begins.
+    fn run_started(&self, run_id: &str, tasks: u64);
+    /// Work begins.
+    fn task_started(&self, task: &Task);
+    /// Work goes on.
+    fn progress(&self, task: &Task, what: &str, done: usize, total: Option<usize>);
+    /// Work is done.
+    fn task_finished(&self, task: &Task, finished: &Finished);
+    /// Something the user should know.
+    fn warning(&self, text: &str);
+}

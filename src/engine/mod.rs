@@ -1,0 +1,29 @@
+//! Makes it happen: order, cache, events, clock, interruption.
+//!
+//! [`run`] walks the cases and stages of a plan. Every finished piece of work is put into the cache under a hash of
+//! what it depends on, and taken from there when nothing of that has changed.
+
+mod cancel;
+mod case;
+mod clock;
+mod error;
+mod forecast;
+mod inspect;
+mod key;
+mod listener;
+mod locks;
+mod observer;
+mod preview;
+mod record;
+mod resume;
+mod run;
+mod source;
+
+pub use cancel::Cancel;
+pub use error::RunError;
+pub use forecast::{Decision, forecast};
+pub use inspect::{Inspected, Inspection, inspect};
+pub use listener::{Finished, Listener, Task};
+pub use preview::preview;
+pub use resume::Resume;
+pub use run::{RunFailure, RunOptions, Selected, Summary, run};

@@ -1,0 +1,85 @@
+//! Inputs and folds that cases share: found and hashed at once, read when somebody needs the rows.
+
+use super::key::{self, Key};
+use crate::eval::folds::Fold;
+use crate::plan::{IngestStep, SplitStep};
+use crate::stages::{StageError, ingest, split};
+use crate::store::input::sha256_file;
+use crate::store::{InputFile, InputTable};
+use serde_json::json;
+use std::cell::OnceCell;
+use std::path::Path;
+use std::rc::Rc;
+
+/// The rows of an ingest stage.
+pub struct Source {
+    /// What is read.
+    pub step: IngestStep,
+    /// Identity: columns and contents.
+    pub key: Key,
+    files: Vec<InputFile>,
+    hashes: Vec<String>,
+    table: OnceCell<Rc<InputTable>>,
+}
+
+impl Source {
+    /// Finds and hashes the files.
+    pub fn new(step: &IngestStep) -> Result<Self, StageError> {
+        let files = ingest::files(step)?;
+        let hashes = files.iter().map(|file| sha256_file(&file.path)).collect::<Result<Vec<_>, _>>()?;
+        let contents: Vec<_> = files.iter().zip(&hashes).map(|(file, hash)| json!([hash, file.hive])).collect();
+        let options = json!({
+            "key": step.key, "features": step.features, "target": step.target,
+            "extra": step.extra, "trains": step.trains,
+        });
+        let key = Key::new("ingest", [("options", options), ("files", contents.into())]);
+        Ok(Self { step: step.clone(), key, files, hashes, table: OnceCell::new() })
+    }
+
+    /// The files and their hashes.
+    pub fn contents(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.files.iter().zip(&self.hashes).map(|(file, hash)| (file.path.as_path(), hash.as_str()))
+    }
+
+    /// Whether the rows are in memory.
+    pub fn is_loaded(&self) -> bool {
+        self.table.get().is_some()
+    }
+
+    /// The rows; read now if they were not before.
+    pub fn table(&self) -> Result<Rc<InputTable>, StageError> {
+        if let Some(table) = self.table.get() {
+            return Ok(Rc::clone(table));
+        }
+        let table = Rc::new(ingest::run(&self.step, &self.files)?);
+        Ok(Rc::clone(self.table.get_or_init(|| table)))
+    }
+}
+
+/// The folds of a split stage.
+pub struct Folds {
+    /// What is split.
+    pub source: Rc<Source>,
+    /// Identity: the way of splitting, the rows and the seed.
+    pub key: Key,
+    step: SplitStep,
+    seed: u64,
+    drawn: OnceCell<Rc<Vec<Fold>>>,
+}
+
+impl Folds {
+    /// Folds yet to be drawn.
+    pub fn new(step: &SplitStep, source: &Rc<Source>, seed: u64) -> Self {
+        let key = key::split(step, &source.key.hash, seed);
+        Self { source: Rc::clone(source), key, step: step.clone(), seed, drawn: OnceCell::new() }
+    }
+
+    /// The folds; drawn now if they were not before.
+    pub fn folds(&self) -> Result<Rc<Vec<Fold>>, StageError> {
+        if let Some(folds) = self.drawn.get() {
+            return Ok(Rc::clone(folds));
+        }
+        let folds = Rc::new(split::run(&self.step, &*self.source.table()?, self.seed)?);
+        Ok(Rc::clone(self.drawn.get_or_init(|| folds)))
+    }
+}

@@ -1,0 +1,273 @@
+//! Turns a checked specification into a plan: defaults, paths, folds.
+
+use super::step::{
+    EvaluateStep, Features, FreeHyperparameters, GpStep, InducingStep, IngestStep, Kernel, Method, ModelSource,
+    PredictStep, SparseStep, SplitStep, SplitWay, Step, TrainStep,
+};
+use super::{Case, Plan, Redactor, Stage};
+use crate::spec::language::{self, HyperparameterName, Optimise};
+use crate::spec::tree::{Entry, Node, Origin, Value, to_yaml};
+use crate::spec::{CaseSpec, Diagnostic, Diagnostics, Environment, Loaded, StageSpec, load};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::path::{Component, Path, PathBuf};
+
+/// What a plan is made from.
+pub struct PlanRequest<'a> {
+    /// The pipeline file as the user named it; paths in it are relative to its directory.
+    pub file: &'a Path,
+    /// Its text.
+    pub text: &'a str,
+    /// The `--set` arguments.
+    pub sets: &'a [String],
+    /// `--results`, relative to the working directory.
+    pub results: Option<&'a Path>,
+    /// Where `${env.NAME}` is looked up.
+    pub env: Environment<'a>,
+}
+
+/// The plan, or everything that is wrong with the file.
+pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
+    let loaded = load(request.text, request.sets, request.env)?;
+    let base = request.file.parent().unwrap_or(Path::new(""));
+    let mut problems = Diagnostics::default();
+    check_publish(&loaded, &mut problems);
+    let cases = loaded.cases.iter().map(|case| plan_case(case, base)).collect();
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let results =
+        request.results.map_or_else(|| join(base, loaded.results.as_deref().unwrap_or("results")), Path::to_path_buf);
+    Ok(Plan {
+        file: request.file.display().to_string(),
+        name: loaded.name.clone(),
+        seed: loaded.seed.unsigned_abs(),
+        results,
+        spec_hash: spec_hash(&loaded),
+        resolved_yaml: resolved_yaml(&loaded),
+        redactor: Redactor::new(loaded.secrets.clone()),
+        cases,
+    })
+}
+
+/// A path of the file, seen from the working directory. `pipelines/../data` becomes `data` where that is the same place:
+/// not when `pipelines` is a link to somewhere else.
+fn join(base: &Path, path: &str) -> PathBuf {
+    let (mut base, mut path) = (base.to_path_buf(), Path::new(path));
+    while let Ok(rest) = path.strip_prefix("..") {
+        let plain = matches!(base.components().next_back(), Some(Component::Normal(_))) && !base.is_symlink();
+        if !plain {
+            break;
+        }
+        base.pop();
+        path = rest;
+    }
+    base.join(path.strip_prefix(".").unwrap_or(path))
+}
+
+fn plan_case(case: &CaseSpec, base: &Path) -> Case {
+    let stages: Vec<Stage> = case
+        .stages
+        .iter()
+        .map(|stage| Stage { id: stage.id.clone(), step: step(stage, case, base), folds: folds(stage, case) })
+        .collect();
+    Case { label: case.label.clone(), values: case.values.clone(), stages }
+}
+
+fn find<'a>(case: &'a CaseSpec, id: &str) -> Option<&'a language::Stage> {
+    case.stages.iter().find(|stage| stage.id == id).map(|stage| &stage.stage)
+}
+
+/// How many folds a stage runs over: those of the split it depends on.
+fn folds(stage: &StageSpec, case: &CaseSpec) -> u32 {
+    fn of(stage: &language::Stage, case: &CaseSpec) -> u32 {
+        let upstream = match stage {
+            // Metrics are computed for all folds at once.
+            language::Stage::Ingest(_) | language::Stage::Split(_) | language::Stage::Evaluate(_) => return 1,
+            language::Stage::Train(train) => &train.input,
+            language::Stage::Predict(predict) => &predict.model,
+        };
+        match find(case, upstream) {
+            Some(language::Stage::Split(split)) => way(split).count(),
+            Some(upstream) => of(upstream, case),
+            None => 1,
+        }
+    }
+    of(&stage.stage, case)
+}
+
+fn step(stage: &StageSpec, case: &CaseSpec, base: &Path) -> Step {
+    match &stage.stage {
+        language::Stage::Ingest(ingest) => Step::Ingest(plan_ingest(&stage.id, ingest, case, base)),
+        language::Stage::Split(split) => Step::Split(SplitStep { input: split.input.clone(), way: way(split) }),
+        language::Stage::Train(train) => Step::Train(plan_train(train, base)),
+        language::Stage::Predict(predict) => Step::Predict(plan_predict(predict, case, base)),
+        language::Stage::Evaluate(evaluate) => Step::Evaluate(EvaluateStep { input: evaluate.input.clone() }),
+    }
+}
+
+fn plan_ingest(id: &str, ingest: &language::Ingest, case: &CaseSpec, base: &Path) -> IngestStep {
+    let splits: Vec<(&str, &language::Split)> = case
+        .stages
+        .iter()
+        .filter_map(|stage| match &stage.stage {
+            language::Stage::Split(split) if split.input == id => Some((stage.id.as_str(), split)),
+            _ => None,
+        })
+        .collect();
+    let trains = case.stages.iter().any(|stage| match &stage.stage {
+        language::Stage::Train(train) => splits.iter().any(|(split, _)| *split == train.input),
+        _ => false,
+    });
+    let mut extra: Vec<String> =
+        splits.iter().filter_map(|(_, split)| split.column.as_ref()).map(|column| column.name.clone()).collect();
+    extra.sort();
+    extra.dedup();
+    IngestStep {
+        written: ingest.path.clone(),
+        path: join(base, &ingest.path),
+        key: ingest.key.clone(),
+        features: ingest.features.clone(),
+        target: ingest.target.clone(),
+        extra,
+        trains,
+    }
+}
+
+fn way(split: &language::Split) -> SplitWay {
+    if let Some(holdout) = &split.holdout {
+        SplitWay::Holdout { test_fraction: holdout.test_fraction, repeats: holdout.repeats.unwrap_or(1) }
+    } else if let Some(kfold) = &split.kfold {
+        SplitWay::Kfold { folds: kfold.folds, repeats: kfold.repeats.unwrap_or(1) }
+    } else if let Some(column) = &split.column {
+        let test = match &column.test.0 {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        SplitWay::Column { name: column.name.clone(), test }
+    } else {
+        SplitWay::All
+    }
+}
+
+fn plan_train(train: &language::Train, base: &Path) -> TrainStep {
+    let hyper = train.hyperparameters.clone().unwrap_or_default();
+    let gp = GpStep {
+        kernel: train.kernel.unwrap_or(Kernel::Rbf),
+        ard: train.ard.unwrap_or(false),
+        variance: hyper.variance,
+        length: hyper.length,
+        noise: hyper.noise,
+        optimise: free(hyper.optimise.as_ref()),
+    };
+    let method = match train.method {
+        language::Method::Gp => Method::Gp(gp),
+        language::Method::SparseGp => Method::SparseGp(SparseStep { gp, inducing: inducing(train.inducing.as_ref()) }),
+    };
+    TrainStep {
+        input: train.input.clone(),
+        features: train.scale.as_ref().and_then(|scale| scale.features).unwrap_or(Features::Column),
+        method,
+        publish: train.publish.as_ref().map(|path| join(base, path)),
+    }
+}
+
+/// Inducing points and candidates per step unless the pipeline says otherwise.
+const INDUCING: u32 = 50;
+const CANDIDATES: u32 = 1000;
+
+fn inducing(written: Option<&language::Inducing>) -> InducingStep {
+    if let Some(rows) = written.and_then(|inducing| inducing.rows.clone()) {
+        return InducingStep::Given { rows };
+    }
+    let candidates = match written.and_then(|inducing| inducing.candidates) {
+        Some(language::Candidates::All) => None,
+        Some(language::Candidates::Count(count)) => Some(count),
+        None => Some(CANDIDATES),
+    };
+    InducingStep::Chosen { count: written.and_then(|inducing| inducing.count).unwrap_or(INDUCING), candidates }
+}
+
+fn free(optimise: Option<&Optimise>) -> FreeHyperparameters {
+    let all = |free| FreeHyperparameters { variance: free, length: free, noise: free };
+    match optimise {
+        None => all(true),
+        Some(Optimise::All(free)) => all(*free),
+        Some(Optimise::Some(names)) => FreeHyperparameters {
+            variance: names.contains(&HyperparameterName::Variance),
+            length: names.contains(&HyperparameterName::Length),
+            noise: names.contains(&HyperparameterName::Noise),
+        },
+    }
+}
+
+fn plan_predict(predict: &language::Predict, case: &CaseSpec, base: &Path) -> PredictStep {
+    let model = if predict.model.contains('/') {
+        ModelSource::Published(join(base, &predict.model))
+    } else {
+        ModelSource::Stage(predict.model.clone())
+    };
+    let mut intervals: Vec<f64> = predict.intervals.iter().flatten().map(|level| level.0).collect();
+    intervals.sort_by(f64::total_cmp);
+    intervals.dedup();
+    PredictStep {
+        model,
+        input: predict.input.clone(),
+        test_rows: matches!(find(case, &predict.input), Some(language::Stage::Split(_))),
+        variance: predict.variance.unwrap_or(true),
+        intervals,
+    }
+}
+
+/// A published model is one model: several cases or folds would overwrite each other.
+fn check_publish(loaded: &Loaded, problems: &mut Diagnostics) {
+    for case in &loaded.cases {
+        for stage in &case.stages {
+            let language::Stage::Train(train) = &stage.stage else { continue };
+            if train.publish.is_none() {
+                continue;
+            }
+            let origin: Origin = stage.node.origin_of(&["train", "publish"]);
+            let (cases, folds) = (loaded.cases.len(), folds(stage, case));
+            if cases > 1 || folds > 1 {
+                let message =
+                    format!("`publish` with {cases} case(s) and {folds} fold(s): only one model can be published");
+                problems.push(
+                    Diagnostic::new(origin, message).help("train it in a pipeline without matrix and with `all: {}`"),
+                );
+            }
+        }
+    }
+}
+
+fn spec_hash(loaded: &Loaded) -> String {
+    let mut hash = Sha256::new();
+    hash.update(format!("{}\n{}\n", loaded.name, loaded.seed));
+    for case in &loaded.cases {
+        hash.update(format!("{}\n", case.label));
+        for stage in &case.stages {
+            hash.update(format!("{}\n{}\n", stage.id, stage.node.to_json()));
+        }
+    }
+    let mut text = String::with_capacity(32);
+    for byte in &hash.finalize()[..16] {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn resolved_yaml(loaded: &Loaded) -> String {
+    let origin = Origin::START;
+    let entry = |key: &str, node: Node| Entry { key: key.to_owned(), origin, node };
+    let case = |case: &CaseSpec| {
+        let stages = case.stages.iter().map(|stage| entry(&stage.id, stage.node.clone())).collect();
+        entry(&case.label, Node::new(Value::Map(stages), origin))
+    };
+    let root = vec![
+        entry("version", Node::new(Value::Int(1), origin)),
+        entry("name", Node::new(Value::Text(loaded.name.clone()), origin)),
+        entry("seed", Node::new(Value::Int(loaded.seed), origin)),
+        entry("cases", Node::new(Value::Map(loaded.cases.iter().map(case).collect()), origin)),
+    ];
+    to_yaml(&Node::new(Value::Map(root), origin))
+}

@@ -1,0 +1,242 @@
+//! What each stage will do, every option decided.
+
+use serde::Serialize;
+use std::path::PathBuf;
+
+pub use crate::spec::language::{FeatureScale as Features, Kernel};
+
+/// What a stage does.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Reads Parquet.
+    Ingest(IngestStep),
+    /// Divides rows.
+    Split(SplitStep),
+    /// Trains.
+    Train(TrainStep),
+    /// Predicts.
+    Predict(PredictStep),
+    /// Computes metrics.
+    Evaluate(EvaluateStep),
+}
+
+/// Reads Parquet.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct IngestStep {
+    /// The path or glob as written, for messages.
+    pub written: String,
+    /// The path or glob, relative paths joined to the pipeline file's directory.
+    pub path: PathBuf,
+    /// Key column.
+    pub key: Option<String>,
+    /// Names or globs.
+    pub features: Vec<String>,
+    /// Target column.
+    pub target: Option<String>,
+    /// Further columns that later stages need: the split column.
+    pub extra: Vec<String>,
+    /// Whether some model is trained on these rows: then keys must be unique and rows must exist.
+    pub trains: bool,
+}
+
+/// Divides rows into training and test rows.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct SplitStep {
+    /// The ingest stage.
+    pub input: String,
+    /// How.
+    pub way: SplitWay,
+}
+
+/// How rows are divided.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum SplitWay {
+    /// A random part for testing.
+    Holdout {
+        /// Share of the rows.
+        test_fraction: f64,
+        /// How often.
+        repeats: u32,
+    },
+    /// Cross-validation.
+    Kfold {
+        /// Number of folds.
+        folds: u32,
+        /// How often.
+        repeats: u32,
+    },
+    /// By a column.
+    Column {
+        /// Its name.
+        name: String,
+        /// Its value on test rows.
+        test: String,
+    },
+    /// No test rows.
+    All,
+}
+
+impl SplitWay {
+    /// How many folds come out.
+    pub const fn count(&self) -> u32 {
+        match self {
+            Self::Holdout { repeats, .. } => *repeats,
+            Self::Kfold { folds, repeats } => folds.saturating_mul(*repeats),
+            Self::Column { .. } | Self::All => 1,
+        }
+    }
+}
+
+/// Trains one model per fold.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct TrainStep {
+    /// The split stage.
+    pub input: String,
+    /// How features are scaled.
+    pub features: Features,
+    /// The method and its options.
+    pub method: Method,
+    /// Where the model is published.
+    pub publish: Option<PathBuf>,
+}
+
+/// A regression method with the options it uses; those it does not use are not here, so they cannot matter.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Exact Gaussian-process regression.
+    Gp(GpStep),
+    /// Sparse Gaussian-process regression.
+    SparseGp(SparseStep),
+}
+
+impl Method {
+    /// The name in tables and in the language.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Gp(_) => "gp",
+            Self::SparseGp(_) => "sparse_gp",
+        }
+    }
+}
+
+/// Options of exact Gaussian-process regression.
+#[derive(Clone, Copy, Debug, Serialize, PartialEq)]
+pub struct GpStep {
+    /// Covariance function.
+    pub kernel: Kernel,
+    /// One length per feature.
+    pub ard: bool,
+    /// Given kernel variance.
+    pub variance: Option<f64>,
+    /// Given correlation length.
+    pub length: Option<f64>,
+    /// Given noise variance.
+    pub noise: Option<f64>,
+    /// Which are optimised.
+    pub optimise: FreeHyperparameters,
+}
+
+/// Options of sparse Gaussian-process regression.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct SparseStep {
+    /// Kernel and hyper-parameters.
+    pub gp: GpStep,
+    /// The inducing points.
+    pub inducing: InducingStep,
+}
+
+/// How inducing points come about.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum InducingStep {
+    /// Greedily.
+    Chosen {
+        /// How many.
+        count: u32,
+        /// Rows tried for each; none = all.
+        candidates: Option<u32>,
+    },
+    /// These rows of the source.
+    Given {
+        /// Their numbers.
+        rows: Vec<u64>,
+    },
+}
+
+/// Which hyper-parameters are optimised.
+#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
+pub struct FreeHyperparameters {
+    /// Kernel variance.
+    pub variance: bool,
+    /// Correlation length.
+    pub length: bool,
+    /// Noise variance.
+    pub noise: bool,
+}
+
+/// Predicts rows.
+#[derive(Clone, Debug, Serialize, PartialEq)]
+pub struct PredictStep {
+    /// Where the model comes from.
+    pub model: ModelSource,
+    /// A split stage (test rows of every fold) or an ingest stage (all rows).
+    pub input: String,
+    /// Whether the input is a split stage.
+    pub test_rows: bool,
+    /// Central intervals.
+    pub intervals: Vec<f64>,
+    /// Whether variances are computed.
+    pub variance: bool,
+}
+
+/// Where a model comes from.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelSource {
+    /// A train stage of this pipeline.
+    Stage(String),
+    /// A published model's directory.
+    Published(PathBuf),
+}
+
+/// Computes metrics.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct EvaluateStep {
+    /// The predict stage.
+    pub input: String,
+}
+
+impl Step {
+    /// The kind's name in the language.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Ingest(_) => "ingest",
+            Self::Split(_) => "split",
+            Self::Train(_) => "train",
+            Self::Predict(_) => "predict",
+            Self::Evaluate(_) => "evaluate",
+        }
+    }
+
+    /// Whether it runs once per fold.
+    pub const fn per_fold(&self) -> bool {
+        matches!(self, Self::Train(_) | Self::Predict(_))
+    }
+
+    /// The stages whose output this one takes.
+    pub fn inputs(&self) -> Vec<&str> {
+        match self {
+            Self::Ingest(_) => Vec::new(),
+            Self::Split(step) => vec![&step.input],
+            Self::Train(step) => vec![&step.input],
+            Self::Predict(step) => match &step.model {
+                ModelSource::Stage(model) => vec![model, &step.input],
+                ModelSource::Published(_) => vec![&step.input],
+            },
+            Self::Evaluate(step) => vec![&step.input],
+        }
+    }
+}

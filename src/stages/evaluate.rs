@@ -1,0 +1,90 @@
+//! Metrics per fold and over folds.
+
+use super::StageError;
+use crate::eval::metrics::{self, Predictions};
+use crate::tables::{MetricRow, PredictionBlock};
+use polars::prelude::{DataFrame, IntoLazy, NamedFrom, PolarsError, Series, col};
+
+/// What the rows of one evaluation have in common.
+pub struct Context<'a> {
+    /// The run.
+    pub run_id: &'a str,
+    /// The evaluate stage.
+    pub stage: &'a str,
+    /// The case.
+    pub case: &'a str,
+    /// Method of the model.
+    pub method: &'a str,
+}
+
+/// The metrics of every fold, then their mean and sample standard deviation over the folds.
+pub fn run(context: &Context<'_>, blocks: &[PredictionBlock]) -> Result<Vec<MetricRow>, StageError> {
+    let mut rows = Vec::new();
+    for block in blocks {
+        rows.extend(fold_metrics(context, block)?);
+    }
+    let summary = over_folds(context, &rows).map_err(|error| StageError::Data {
+        what: format!("the metrics could not be summarised: {error}"),
+        hint: "this is a mistake of the program; please report it".to_owned(),
+    })?;
+    rows.extend(summary);
+    Ok(rows)
+}
+
+fn fold_metrics(context: &Context<'_>, block: &PredictionBlock) -> Result<Vec<MetricRow>, StageError> {
+    let Some(y_true) = &block.y_true else { return Ok(Vec::new()) };
+    let noise_variance = block.noise_std.as_ref().and_then(|noise| noise.first()).map(|std| std * std);
+    let predictions = Predictions { y_true, y_mean: &block.y_mean, y_std: block.y_std.as_deref(), noise_variance };
+    let row = |metric: metrics::Metric| MetricRow {
+        run_id: context.run_id.to_owned(),
+        stage: context.stage.to_owned(),
+        case: context.case.to_owned(),
+        method: context.method.to_owned(),
+        fold: Some(block.fold),
+        split: block.split.clone(),
+        metric: metric.name.to_owned(),
+        stat: "value".to_owned(),
+        feature: None,
+        value: metric.value,
+        rows: block.rows() as i64,
+    };
+    Ok(metrics::metrics(&predictions)?.into_iter().map(row).collect())
+}
+
+/// Mean and sample standard deviation of the fold values; a metric that no fold defines stays undefined.
+fn over_folds(context: &Context<'_>, rows: &[MetricRow]) -> Result<Vec<MetricRow>, PolarsError> {
+    let text = |name: &str, values: Vec<&str>| Series::new(name.into(), values).into();
+    let frame = DataFrame::new_infer_height(vec![
+        text("metric", rows.iter().map(|row| row.metric.as_str()).collect()),
+        text("split", rows.iter().map(|row| row.split.as_str()).collect()),
+        Series::new("value".into(), rows.iter().map(|row| row.value).collect::<Vec<_>>()).into(),
+        Series::new("rows".into(), rows.iter().map(|row| row.rows).collect::<Vec<_>>()).into(),
+    ])?;
+    let grouped = frame
+        .lazy()
+        .group_by_stable([col("metric"), col("split")])
+        .agg([col("value").mean().alias("mean"), col("value").std(1).alias("std"), col("rows").sum()])
+        .collect()?;
+    let (metric, split) = (grouped.column("metric")?.str()?, grouped.column("split")?.str()?);
+    let (mean, std) = (grouped.column("mean")?.f64()?, grouped.column("std")?.f64()?);
+    let count = grouped.column("rows")?.i64()?;
+    let mut summary = Vec::with_capacity(2 * grouped.height());
+    for index in 0..grouped.height() {
+        for (stat, value) in [("mean", mean.get(index)), ("std", std.get(index))] {
+            summary.push(MetricRow {
+                run_id: context.run_id.to_owned(),
+                stage: context.stage.to_owned(),
+                case: context.case.to_owned(),
+                method: context.method.to_owned(),
+                fold: None,
+                split: split.get(index).unwrap_or_default().to_owned(),
+                metric: metric.get(index).unwrap_or_default().to_owned(),
+                stat: stat.to_owned(),
+                feature: None,
+                value,
+                rows: count.get(index).unwrap_or_default(),
+            });
+        }
+    }
+    Ok(summary)
+}

@@ -1,0 +1,61 @@
+//! Predicts rows with a trained model, in the target's own units.
+
+use super::StageError;
+use super::train::TrainedModel;
+use crate::eval::normal::normal_quantile;
+use crate::plan::PredictStep;
+use crate::store::InputTable;
+use crate::tables::PredictionBlock;
+use crate::tables::predictions::{interval_columns, interval_quantiles};
+use ndarray::Axis;
+
+/// What the predictions of one fold are called.
+pub struct Context<'a> {
+    /// The predict stage.
+    pub stage: &'a str,
+    /// The case.
+    pub case: &'a str,
+    /// The fold.
+    pub fold: i32,
+}
+
+/// Predicts these rows of the table; all of them when none are named.
+pub fn run(
+    step: &PredictStep,
+    model: &TrainedModel,
+    table: &InputTable,
+    rows: Option<&[usize]>,
+    context: &Context<'_>,
+) -> Result<PredictionBlock, StageError> {
+    let columns = model.match_features(table)?;
+    let rows: Vec<usize> = rows.map_or_else(|| (0..table.row_count).collect(), <[usize]>::to_vec);
+    let x = table.features.select(Axis(0), &rows).select(Axis(1), &columns);
+    // Intervals need the variance even when its column is not asked for.
+    let prediction = model.predict(&x, step.variance || !step.intervals.is_empty())?;
+    let mut quantiles = Vec::with_capacity(2 * step.intervals.len());
+    for level in &step.intervals {
+        let (low, high) = interval_columns(*level).map_err(crate::store::StoreError::from)?;
+        let (lower, upper) = interval_quantiles(*level);
+        for (name, quantile) in [(low, lower), (high, upper)] {
+            let z = normal_quantile(quantile);
+            let std = prediction.y_std.as_deref().unwrap_or_default();
+            quantiles.push((name, prediction.mean.iter().zip(std).map(|(mean, std)| z.mul_add(*std, *mean)).collect()));
+        }
+    }
+    let noise = vec![model.noise_std(); rows.len()];
+    Ok(PredictionBlock {
+        stage: context.stage.to_owned(),
+        case: context.case.to_owned(),
+        fold: context.fold,
+        split: if step.test_rows { "test" } else { "score" }.to_owned(),
+        key: rows.iter().map(|row| table.key_text(*row)).collect(),
+        y_true: table.target.as_ref().map(|target| rows.iter().map(|row| target[*row]).collect()),
+        row: rows.iter().map(|row| *row as i64).collect(),
+        y_mean: prediction.mean,
+        y_std: prediction.y_std.filter(|_| step.variance),
+        f_std: prediction.f_std.filter(|_| step.variance),
+        noise_std: Some(noise),
+        quantiles,
+        keep: Vec::new(),
+    })
+}

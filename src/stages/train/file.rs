@@ -1,0 +1,88 @@
+//! A trained model as a model file, and back.
+
+use super::{Predictor, TrainedModel};
+use crate::gp::scaling::Scaling;
+use crate::store::model::{
+    FORMAT_VERSION, FeatureScaling, ModelFile, ModelMeta, Range, TargetScaling, TrainingSummary,
+};
+use crate::store::{InputTable, StoreError};
+use ndarray::Axis;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Where a model comes from, beside the numbers.
+pub struct Provenance<'a> {
+    /// The training data.
+    pub table: &'a InputTable,
+    /// The rows trained on.
+    pub rows: &'a [usize],
+    /// The summary that goes into the file.
+    pub summary: TrainingSummary,
+    /// The options of the train stage, for the reader.
+    pub options: serde_json::Value,
+}
+
+impl TrainedModel {
+    /// The model as a file.
+    pub fn to_file(&self, provenance: Provenance<'_>) -> ModelFile {
+        let predictor = &self.predictor;
+        let hyper = predictor.hyper();
+        let mut hyperparameters =
+            BTreeMap::from([("variance".to_owned(), hyper.variance), ("noise".to_owned(), hyper.noise)]);
+        match hyper.length() {
+            Some(length) => drop(hyperparameters.insert("length".to_owned(), length)),
+            None => hyperparameters.extend(
+                self.feature_names
+                    .iter()
+                    .zip(&hyper.lengths)
+                    .map(|(name, length)| (format!("length[{name}]"), *length)),
+            ),
+        }
+        let meta = ModelMeta {
+            format_version: FORMAT_VERSION,
+            method: predictor.method().to_owned(),
+            kernel: predictor.kernel().name().to_owned(),
+            feature_names: self.feature_names.clone(),
+            feature_scaling: FeatureScaling {
+                centre: self.scaling.feature_centre.clone(),
+                scale: self.scaling.feature_scale.clone(),
+            },
+            target_scaling: TargetScaling { mean: self.scaling.target_mean, std: self.scaling.target_std },
+            feature_ranges: ranges(provenance.table, provenance.rows),
+            training: provenance.summary,
+            hyperparameters,
+            metrics: predictor.figures(),
+            options: provenance.options,
+        };
+        ModelFile { meta, tensors: predictor.tensors() }
+    }
+
+    /// The model in a file; `path` is for messages.
+    pub fn from_file(file: &ModelFile, path: &Path) -> Result<Self, StoreError> {
+        let meta = &file.meta;
+        let refuse = |detail: String| StoreError::Model {
+            path: path.to_owned(),
+            detail,
+            hint: "train it again with this version of stride-pipe".to_owned(),
+        };
+        let predictor = Predictor::from_tensors(file).map_err(refuse)?;
+        let scaling = Scaling {
+            feature_centre: meta.feature_scaling.centre.clone(),
+            feature_scale: meta.feature_scaling.scale.clone(),
+            target_mean: meta.target_scaling.mean,
+            target_std: meta.target_scaling.std,
+        };
+        Ok(Self { feature_names: meta.feature_names.clone(), scaling, predictor })
+    }
+}
+
+/// Smallest and largest training value of every feature, to recognise rows outside of them later.
+fn ranges(table: &InputTable, rows: &[usize]) -> Vec<Range> {
+    let start = Range { min: f64::INFINITY, max: f64::NEG_INFINITY };
+    let widen = |range: Range, value: f64| Range { min: range.min.min(value), max: range.max.max(value) };
+    table
+        .features
+        .axis_iter(Axis(1))
+        .map(|column| rows.iter().fold(start, |range, row| widen(range, column[*row])))
+        .collect()
+}
