@@ -1,0 +1,115 @@
+//! Exit codes, which are part of the interface, and what is said when a command fails.
+
+use crate::engine::RunError;
+use crate::stages::StageError;
+use crate::store::StoreError;
+use std::process::ExitCode;
+
+/// Done, or nothing to do.
+pub const DONE: u8 = 0;
+/// A stage failed.
+pub const STAGE_FAILED: u8 = 1;
+/// `plan --exit-code`: there is work to do.
+pub const WORK_TO_DO: u8 = 3;
+/// Wrong use of the command line.
+pub const USAGE: u8 = 2;
+/// Input data, or a model file, invalid.
+pub const INVALID_DATA: u8 = 65;
+/// Input missing.
+pub const MISSING_INPUT: u8 = 66;
+/// A bug in stride-pipe.
+pub const BUG: u8 = 70;
+/// Cannot write.
+pub const CANNOT_WRITE: u8 = 73;
+/// Another run holds the lock.
+const LOCKED: u8 = 75;
+/// Pipeline file invalid.
+pub const INVALID_PIPELINE: u8 = 78;
+/// A process ended by a signal exits with this plus the signal's number.
+const SIGNALLED: u8 = 128;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// A failure with its exit code.
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// What a stage said when its data were looked at.
+    pub fn in_stage(stage: &str, error: &StageError) -> Self {
+        Self::new(stage_code(error), format!("stride-pipe: {stage}: {error}"))
+    }
+
+    /// The same with its text changed: secrets hidden, advice added.
+    pub fn map_message(self, change: impl FnOnce(&str) -> String) -> Self {
+        Self { message: change(&self.message), ..self }
+    }
+
+    /// Several failures as one: all their messages, and the exit code of the first.
+    pub fn all(failures: Vec<Self>) -> Result<(), Self> {
+        let Some(code) = failures.first().map(|failure| failure.code) else { return Ok(()) };
+        let messages: Vec<String> = failures.into_iter().map(|failure| failure.message).collect();
+        Err(Self { code, message: messages.join("\n") })
+    }
+
+    /// Says it and returns the exit code.
+    pub fn report(&self) -> ExitCode {
+        if !self.message.is_empty() {
+            // Names of files and columns come from others: what they hold must not act on the terminal.
+            let acts = |c: char| c.is_control() && c != '\n';
+            let shown = |c: char| if acts(c) { c.escape_default().to_string() } else { c.to_string() };
+            eprintln!("{}", self.message.chars().map(shown).collect::<String>());
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(store_code(&error), format!("stride-pipe: {error}"))
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let code = match &error {
+            RunError::Stage { source, .. } => stage_code(source),
+            RunError::Store(source) => store_code(source),
+            RunError::Interrupted { signal } => SIGNALLED.saturating_add(*signal as u8),
+            RunError::Locked { .. } => LOCKED,
+            RunError::NothingToResume { .. } => DONE,
+            RunError::Changed { .. } => USAGE,
+            RunError::Bug(_) => BUG,
+        };
+        Self::new(code, format!("stride-pipe: {error}"))
+    }
+}
+
+impl From<StageError> for Failure {
+    fn from(error: StageError) -> Self {
+        Self::new(stage_code(&error), format!("stride-pipe: {error}"))
+    }
+}
+
+const fn stage_code(error: &StageError) -> u8 {
+    match error {
+        StageError::Store(source) => store_code(source),
+        StageError::Data { .. } => INVALID_DATA,
+        StageError::Maths { .. } | StageError::Interrupted => STAGE_FAILED,
+    }
+}
+
+const fn store_code(error: &StoreError) -> u8 {
+    match error {
+        StoreError::Missing { .. } | StoreError::Read { .. } => MISSING_INPUT,
+        StoreError::Invalid { .. } | StoreError::Model { .. } => INVALID_DATA,
+        StoreError::Write { .. } => CANNOT_WRITE,
+        StoreError::Table(_) => BUG,
+    }
+}

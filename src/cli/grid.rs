@@ -1,0 +1,116 @@
+//! Tables of text: aligned for people, Markdown, CSV.
+
+use std::fmt::Write as _;
+
+/// A table; the first `left` columns are flush left, the others, numbers mostly, flush right.
+#[derive(Debug, Default)]
+pub struct Grid {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    left: usize,
+}
+
+impl Grid {
+    /// A table without rows yet.
+    pub fn new(header: impl IntoIterator<Item = impl Into<String>>, left: usize) -> Self {
+        Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new(), left }
+    }
+
+    /// Adds a row, which has as many cells as the header.
+    pub fn push(&mut self, row: impl IntoIterator<Item = impl Into<String>>) {
+        self.rows.push(row.into_iter().map(Into::into).collect());
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width = |column: usize| {
+            let cells = self.rows.iter().chain([&self.header]).filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        (0..self.header.len()).map(width).collect()
+    }
+
+    /// For people, each line after `indent` spaces.
+    pub fn to_text(&self, indent: usize) -> String {
+        let (widths, mut out) = (self.widths(), String::new());
+        for row in [&self.header].into_iter().chain(&self.rows) {
+            let mut line = " ".repeat(indent);
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let gap = if column == 0 { "" } else { "  " };
+                let _ = if column < self.left {
+                    write!(line, "{gap}{cell:<width$}")
+                } else {
+                    write!(line, "{gap}{cell:>width$}")
+                };
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+
+    /// For documents.
+    pub fn to_markdown(&self) -> String {
+        let line = |row: &[String]| {
+            let cells = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+            format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let rule = (0..self.header.len()).map(|column| if column < self.left { "---" } else { "---:" });
+        let rule = format!("|{}|\n", rule.collect::<Vec<_>>().join("|"));
+        line(&self.header) + &rule + &self.rows.iter().map(|row| line(row)).collect::<String>()
+    }
+
+    /// For other programs.
+    pub fn to_csv(&self) -> String {
+        let field = |cell: &String| {
+            let plain = !cell.contains([',', '"', '\n', '\r']);
+            if plain { cell.clone() } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
+        };
+        let line = |row: &[String]| row.iter().map(field).collect::<Vec<_>>().join(",") + "\n";
+        line(&self.header) + &self.rows.iter().map(|row| line(row)).collect::<String>()
+    }
+}
+
+/// Seconds as people say them.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round().max(0.0) as u64;
+    match whole {
+        0..=59 => format!("{seconds:.1} s"),
+        60..=3599 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+/// Bytes as people say them.
+pub fn bytes(count: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    if count < 1024 {
+        return format!("{count} bytes");
+    }
+    let mut size = count as f64 / 1024.0;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < units.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renders_every_way() {
+        let mut grid = Grid::new(["a|b", "n"], 1);
+        grid.push(["é, \"x\"", "1"]);
+        assert_eq!(grid.to_text(2), "  a|b     n\n  é, \"x\"  1\n");
+        assert_eq!(grid.to_markdown(), "| a\\|b | n |\n|---|---:|\n| é, \"x\" | 1 |\n");
+        assert_eq!(grid.to_csv(), "a|b,n\n\"é, \"\"x\"\"\",1\n");
+    }
+
+    #[test]
+    fn sizes_in_words() {
+        assert_eq!([duration(0.26), duration(125.0), duration(3725.0)], ["0.3 s", "2 min 05 s", "1 h 02 min"]);
+        assert_eq!([bytes(17), bytes(1536), bytes(5 << 30)], ["17 bytes", "1.5 KiB", "5.0 GiB"]);
+    }
+}

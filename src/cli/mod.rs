@@ -1,0 +1,107 @@
+//! argv → exit code, one file per command: parses and prints, decides nothing.
+
+mod completions;
+mod exit;
+mod generate;
+mod grid;
+mod import;
+mod init;
+mod logging;
+mod model;
+mod pipeline;
+mod plan;
+mod progress;
+mod run;
+mod runs;
+mod schema;
+mod summary;
+mod validate;
+
+use clap::{Parser, Subcommand};
+use exit::Failure;
+use std::process::ExitCode;
+
+/// Deep Gaussian-process regression as pipelines over Parquet.
+#[derive(Debug, Parser)]
+#[command(name = "stride-pipe", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check a pipeline, plan it and run it
+    Run(run::Args),
+    /// Check a pipeline without running anything
+    Validate(validate::Args),
+    /// Show what a pipeline would do
+    Plan(plan::Args),
+    /// Convert CSV, NPZ, NPY or IDX files to Parquet with a key column
+    Import(import::Args),
+    /// Look at trained models
+    Model(model::Args),
+    /// Write a small pipeline and its data, to start from
+    Init(init::Args),
+    /// List, show, compare and remove the runs of a results directory
+    Runs(runs::Args),
+    /// Print the JSON Schema of pipeline files
+    Schema(schema::Args),
+    /// Write sample data made from formulas
+    Generate(generate::Args),
+    /// Print what makes a shell complete commands and options
+    Completions(completions::Args),
+}
+
+/// Runs the command line; every way out has its documented exit code.
+pub fn main() -> ExitCode {
+    // A panic is a bug: say so, with its own code, instead of a bare abort in the middle of a log.
+    let outcome = std::panic::catch_unwind(|| {
+        let cli = match Cli::try_parse() {
+            Ok(cli) => cli,
+            Err(error) => {
+                // Help and version are answers, not mistakes.
+                let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
+                let _ = error.print();
+                return ExitCode::from(code);
+            }
+        };
+        match dispatch(&cli.command) {
+            Ok(()) => ExitCode::from(exit::DONE),
+            Err(failure) => failure.report(),
+        }
+    });
+    outcome.unwrap_or_else(|_| {
+        eprintln!(
+            "stride-pipe: this is a bug in stride-pipe {}; please report it with the lines above",
+            env!("CARGO_PKG_VERSION")
+        );
+        ExitCode::from(exit::BUG)
+    })
+}
+
+fn dispatch(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(args) => run::execute(args),
+        Command::Validate(args) => validate::execute(args),
+        Command::Plan(args) => plan::execute(args),
+        Command::Import(args) => import::execute(args),
+        Command::Model(args) => model::execute(args),
+        Command::Init(args) => init::execute(args),
+        Command::Runs(args) => runs::execute(args),
+        Command::Schema(args) => schema::execute(args),
+        Command::Generate(args) => generate::execute(args),
+        Command::Completions(args) => completions::execute(args, <Cli as clap::CommandFactory>::command()),
+    }
+}
+
+/// Writes a command's result to stdout. A reader that has seen enough (`| head`) is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write as _;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(exit::CANNOT_WRITE, format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

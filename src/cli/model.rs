@@ -1,0 +1,125 @@
+//! `stride-pipe model`: what a trained model is, was trained on, and how well it did.
+
+use super::exit::{self, Failure};
+use super::print;
+use crate::store::{ModelFile, ModelMeta};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Arguments of `model`.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// What a model is, was trained on, and how well it did
+    Show {
+        /// A model's directory, or its file
+        #[arg(value_name = "DIR|FILE")]
+        path: PathBuf,
+        /// How to show it
+        #[arg(long, value_enum, default_value_t = Format::Text)]
+        format: Format,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let What::Show { path, format } = &args.what;
+    let model = ModelFile::load(path)?;
+    match format {
+        Format::Text => print(&text(&model)),
+        Format::Json => print(&as_json(&model)?),
+    }
+}
+
+/// The description as it stands in the file, and the shapes of the tensors.
+fn as_json(model: &ModelFile) -> Result<String, Failure> {
+    let failed = |error: serde_json::Error| Failure::new(exit::BUG, format!("stride-pipe: {error}"));
+    let mut description = serde_json::to_value(&model.meta).map_err(failed)?;
+    let shapes = model.tensors.iter().map(|(name, tensor)| (name.clone(), json!(tensor.shape()))).collect();
+    description["tensors"] = serde_json::Value::Object(shapes);
+    Ok(format!("{description:#}\n"))
+}
+
+fn text(model: &ModelFile) -> String {
+    let meta = &model.meta;
+    let training = &meta.training;
+    let mut out = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(out, "{name:<16}  {value}");
+    };
+    line("method", &format!("{}, kernel {}", meta.method, meta.kernel));
+    line("trained", &format!("{} by stride-pipe {}", training.created, training.version));
+    line("run", &training.run_id);
+    line("case", &format!("{}, fold {}, seed {}", training.case, training.fold, training.seed));
+    line("rows", &training.rows.to_string());
+    for input in &training.inputs {
+        let short = input.sha256.get(..12).unwrap_or(&input.sha256);
+        line("input", &format!("{} ({} rows, sha256 {short}…)", input.path, input.rows));
+    }
+    line(
+        "target",
+        &format!("mean {}, standard deviation {}", number(meta.target_scaling.mean), number(meta.target_scaling.std)),
+    );
+    let tensors: Vec<String> =
+        model.tensors.iter().map(|(name, tensor)| format!("{name} {:?}", tensor.shape())).collect();
+    line("tensors", &tensors.join(", "));
+    values(
+        &mut out,
+        "hyper-parameters, in scaled units",
+        meta.hyperparameters.iter().map(|(name, value)| (name, Some(*value))),
+    );
+    values(&mut out, "metrics of the training", meta.metrics.iter().map(|(name, value)| (name, *value)));
+    features(&mut out, meta);
+    out
+}
+
+fn values<'a>(out: &mut String, title: &str, values: impl Iterator<Item = (&'a String, Option<f64>)>) {
+    let values: Vec<(&String, Option<f64>)> = values.collect();
+    if values.is_empty() {
+        return;
+    }
+    let width = values.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(14);
+    let _ = writeln!(out, "\n{title}");
+    for (name, value) in values {
+        let _ = writeln!(out, "  {name:<width$}  {}", value.map_or_else(|| "not defined".to_owned(), number));
+    }
+}
+
+/// Names, training ranges and scaling.
+fn features(out: &mut String, meta: &ModelMeta) {
+    let width = meta.feature_names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(14);
+    let _ = writeln!(out, "\n{} features", meta.feature_names.len());
+    let _ =
+        writeln!(out, "  {:<width$}  {:>12}  {:>12}  {:>12}  {:>12}", "name", "smallest", "largest", "centre", "scale");
+    let scaling = meta.feature_scaling.centre.iter().zip(&meta.feature_scaling.scale);
+    for ((name, range), (centre, scale)) in meta.feature_names.iter().zip(&meta.feature_ranges).zip(scaling) {
+        let [low, high, centre, scale] = [range.min, range.max, *centre, *scale].map(number);
+        let _ = writeln!(out, "  {name:<width$}  {low:>12}  {high:>12}  {centre:>12}  {scale:>12}");
+    }
+}
+
+/// Six significant digits.
+pub(super) fn number(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let exponent = value.abs().log10().floor();
+    if !(-4.0..9.0).contains(&exponent) {
+        return format!("{value:.5e}");
+    }
+    let decimals = (5.0 - exponent).max(0.0) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}

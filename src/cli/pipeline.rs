@@ -1,0 +1,55 @@
+//! What the commands that take a pipeline file have in common.
+
+use super::exit::{self, Failure};
+use crate::plan::{Plan, PlanRequest, build};
+use crate::spec::Source;
+use crate::spec::tree::MAX_BYTES;
+use clap::Args;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// A pipeline file and changes to it.
+#[derive(Debug, Args)]
+pub struct PipelineArgs {
+    /// The pipeline file
+    pub file: PathBuf,
+    /// Change a parameter or option: `m=125`, `seed=7`, `stages.model.train.kernel=matern32`
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub sets: Vec<String>,
+    /// Write results here instead of where the pipeline says
+    #[arg(long, value_name = "DIR")]
+    pub results: Option<PathBuf>,
+}
+
+/// The bytes of a file, as far as a pipeline can be long: it may be a device that never ends.
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads and plans; every problem of the file is in the failure.
+pub fn load(args: &PipelineArgs) -> Result<Plan, Failure> {
+    let name = args.file.display().to_string();
+    let bytes = read(&args.file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::new(exit::MISSING_INPUT, format!("stride-pipe: there is no pipeline file {name}"))
+        }
+        _ => Failure::new(exit::MISSING_INPUT, format!("stride-pipe: {name} cannot be read: {error}")),
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]).into_owned();
+        let line = 1 + valid.matches('\n').count();
+        let column = 1 + valid.rsplit('\n').next().map_or(0, |text| text.chars().count());
+        let message = format!("{name}:{line}:{column}: the file is not UTF-8 text; save it as UTF-8");
+        Failure::new(exit::INVALID_PIPELINE, message)
+    })?;
+    let env = |variable: &str| std::env::var(variable).ok();
+    let request =
+        PlanRequest { file: &args.file, text: &text, sets: &args.sets, results: args.results.as_deref(), env: &env };
+    build(&request).map_err(|problems| {
+        let source = Source { name, text: text.clone(), sets: args.sets.clone() };
+        Failure::new(exit::INVALID_PIPELINE, problems.render(&source))
+    })
+}

@@ -1,0 +1,170 @@
+//! `stride-pipe run`: checks, plans, runs, and prints what came out.
+
+use super::exit::{self, Failure};
+use super::logging::{self, LogFormat};
+use super::pipeline::{PipelineArgs, load};
+use super::print;
+use super::progress::Progress;
+use super::summary;
+use crate::engine::{self, Cancel, Resume, RunOptions, Selected};
+use crate::plan::Plan;
+use crate::spec::nearest;
+use crate::store::RunId;
+use clap::Args as ClapArgs;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::time::Duration;
+
+/// Arguments of `run`.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+    /// Do everything again, even what is unchanged
+    #[arg(long)]
+    force: bool,
+    /// Do this stage and all later ones again, even if unchanged
+    #[arg(long, value_name = "STAGE", conflicts_with = "only")]
+    from: Option<String>,
+    /// Stop after this stage
+    #[arg(long, value_name = "STAGE", conflicts_with = "only")]
+    to: Option<String>,
+    /// Do this stage again and stop; earlier ones come from the cache
+    #[arg(long, value_name = "STAGE")]
+    only: Option<String>,
+    /// Go on with a run that was interrupted or failed: this one, or the latest
+    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
+    resume: Option<String>,
+    /// When a case fails, finish the others
+    #[arg(long)]
+    keep_going: bool,
+    /// How long to wait for another run of this pipeline: `30s`, `10m`, `2h`
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    lock_timeout: Duration,
+    /// Threads to use; as many as there are cores unless said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Form of the log lines on stderr
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Log warnings only, and no progress bar
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let plan = load(&args.pipeline)?;
+    let mut options = options(args, &plan)?;
+    let progress = Progress::new(args.log_format, args.quiet);
+    logging::start(args.log_format, args.quiet, progress.bars());
+    options.threads = start_threads(args.threads)?;
+    let cancel = listen_to_signals()?;
+    let outcome = engine::run(&plan, &options, &cancel, &progress);
+    progress.finish();
+    let summary = outcome.map_err(|failure| {
+        let resume =
+            failure.run_id.map_or_else(String::new, |run_id| format!("\nto go on: {}", resume_command(&run_id)));
+        Failure::from(*failure.error).map_message(|text| plan.redactor.clean(&format!("{text}{resume}")))
+    })?;
+    print(&summary::describe(&plan, &summary))?;
+    if summary.failures.is_empty() {
+        return Ok(());
+    }
+    let (failed, resume) = (summary.failures.len(), resume_command(&summary.run_id));
+    let text = format!("stride-pipe: {failed} case(s) failed:\n{}\nto go on: {resume}", summary.failures.join("\n"));
+    Err(Failure::new(exit::STAGE_FAILED, plan.redactor.clean(&text)))
+}
+
+fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
+    for stage in [&args.from, &args.to, &args.only].into_iter().flatten() {
+        check_stage(plan, stage)?;
+    }
+    let resume = match args.resume.as_deref() {
+        None => Resume::No,
+        Some("latest") => Resume::Latest,
+        Some(text) => Resume::Run(text.parse().map_err(|error| usage(&format!("--resume: {error}")))?),
+    };
+    Ok(RunOptions {
+        threads: 0,
+        command: std::env::args().map(|word| quoted(&word)).collect::<Vec<_>>().join(" "),
+        resume,
+        selected: Selected {
+            force: args.force,
+            from: args.from.clone().or_else(|| args.only.clone()),
+            to: args.to.clone().or_else(|| args.only.clone()),
+        },
+        keep_going: args.keep_going,
+        lock_timeout: args.lock_timeout,
+    })
+}
+
+fn usage(message: &str) -> Failure {
+    Failure::new(exit::USAGE, format!("stride-pipe: {message}"))
+}
+
+fn check_stage(plan: &Plan, stage: &str) -> Result<(), Failure> {
+    let known: Vec<&str> = plan.cases.iter().flat_map(|case| &case.stages).map(|stage| stage.id.as_str()).collect();
+    if known.contains(&stage) {
+        return Ok(());
+    }
+    let advice = nearest(stage, &known).map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+    Err(usage(&format!("the pipeline has no stage `{stage}`{advice}")))
+}
+
+/// `90`, `90s`, `10m`, `2h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        unit => return Err(format!("`{unit}` is not a unit of time; write 30s, 10m or 2h")),
+    };
+    let count: u64 = digits.parse().map_err(|_| "write a whole number and a unit: 30s, 10m or 2h".to_owned())?;
+    Ok(Duration::from_secs(count.saturating_mul(factor)))
+}
+
+/// The command line again, with `--resume RUN` instead of any other.
+fn resume_command(run_id: &str) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut arguments = std::env::args().peekable();
+    while let Some(word) = arguments.next() {
+        if word == "--resume" {
+            arguments.next_if(|next| next == "latest" || next.parse::<RunId>().is_ok());
+        } else if !word.starts_with("--resume=") {
+            words.push(quoted(&word));
+        }
+    }
+    format!("{} --resume {run_id}", words.join(" "))
+}
+
+/// A word as a shell would need it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = wanted.map_or_else(cores, usize::from);
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| {
+        Failure::new(exit::BUG, format!("stride-pipe: {threads} threads cannot be started: {error}"))
+    })?;
+    Ok(threads)
+}
+
+/// The first Ctrl-C or SIGTERM ends the run at the next safe place; the second ends it at once.
+fn listen_to_signals() -> Result<Cancel, Failure> {
+    let cancel = Cancel::default();
+    let refused = |error: std::io::Error| Failure::new(exit::BUG, format!("stride-pipe: signals: {error}"));
+    for signal in [SIGINT, SIGTERM] {
+        let stop_now = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop_now.clone()).map_err(refused)?;
+        signal_hook::flag::register_usize(signal, cancel.cell(), signal as usize).map_err(refused)?;
+        signal_hook::flag::register(signal, stop_now).map_err(refused)?;
+    }
+    Ok(cancel)
+}

@@ -1,0 +1,120 @@
+//! `stride-pipe runs table`.
+
+use super::Where;
+use crate::cli::exit::{self, Failure};
+use crate::cli::grid::Grid;
+use crate::cli::print;
+use crate::spec::nearest;
+use crate::store::history::{Measures, Statistic};
+use clap::{Args as ClapArgs, ValueEnum};
+
+/// Arguments of `runs table`.
+///
+/// A cell is `mean (std)` over the folds. When the variables asked for do not tell all cases apart, the fold values of
+/// all cases that fall into a cell are pooled.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// The run: its id, the beginning of it, or `last`
+    run: String,
+    #[command(flatten)]
+    place: Where,
+    /// A metric, or `offline_s` / `online_s`: seconds of training and of prediction per fold
+    #[arg(long)]
+    metric: String,
+    /// A matrix variable, `method` or `case`
+    #[arg(long, default_value = "case", value_name = "VARIABLE")]
+    rows: String,
+    /// A matrix variable, `method` or `case`; one column unless said
+    #[arg(long, value_name = "VARIABLE")]
+    columns: Option<String>,
+    /// Only this stage; a table for each unless said
+    #[arg(long)]
+    stage: Option<String>,
+    /// What a cell shows
+    #[arg(long, value_enum, default_value_t = Stat::MeanStd)]
+    stat: Stat,
+    /// Digits after the point
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(..=17))]
+    digits: u8,
+    /// How to show it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Stat {
+    MeanStd,
+    Mean,
+    Std,
+    Median,
+    Min,
+    Max,
+    Count,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Markdown,
+    Csv,
+}
+
+impl From<Stat> for Statistic {
+    fn from(stat: Stat) -> Self {
+        match stat {
+            Stat::MeanStd => Self::MeanStd,
+            Stat::Mean => Self::Mean,
+            Stat::Std => Self::Std,
+            Stat::Median => Self::Median,
+            Stat::Min => Self::Min,
+            Stat::Max => Self::Max,
+            Stat::Count => Self::Count,
+        }
+    }
+}
+
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let history = args.place.history()?;
+    let run = history.find(&args.run)?;
+    let measures = Measures::read(run)?;
+    known("metric", &args.metric, &measures.metrics()?)?;
+    known("rows", &args.rows, measures.variables())?;
+    if let Some(columns) = &args.columns {
+        known("columns", columns, measures.variables())?;
+    }
+    let mut stages = measures.stages(&args.metric)?;
+    if let Some(stage) = &args.stage {
+        known("stage", stage, &stages)?;
+        stages.retain(|name| name == stage);
+    }
+    let mut tables = Vec::new();
+    for stage in &stages {
+        let grid = measures.grid(&args.metric, stage, &args.rows, args.columns.as_deref())?;
+        // Several tables in one output say which stage each is of, in the corner.
+        let corner = if stages.len() == 1 { args.rows.clone() } else { format!("{stage}: {}", args.rows) };
+        let mut shown = Grid::new([corner].into_iter().chain(grid.columns), 1);
+        for (row, cells) in grid.rows.into_iter().zip(grid.cells) {
+            let cell = |cell: Option<crate::store::history::Cell>| {
+                cell.map_or_else(|| "-".to_owned(), |cell| cell.show(args.stat.into(), args.digits.into()))
+            };
+            shown.push([row].into_iter().chain(cells.into_iter().map(cell)));
+        }
+        tables.push(match args.format {
+            Format::Text => shown.to_text(0),
+            Format::Markdown => shown.to_markdown(),
+            Format::Csv => shown.to_csv(),
+        });
+    }
+    print(&tables.join("\n"))
+}
+
+fn known(option: &str, name: &str, names: &[String]) -> Result<(), Failure> {
+    if names.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let near = nearest(name, &names).map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+    let message =
+        format!("stride-pipe: --{option} {name}: this run has no such thing; {near}it has {}", names.join(", "));
+    Err(Failure::new(exit::USAGE, message))
+}

@@ -1,0 +1,14 @@
+//! `stride-pipe schema`: the JSON Schema of pipeline files.
+
+use super::exit::Failure;
+use super::print;
+use crate::spec::schema;
+use clap::Args as ClapArgs;
+
+/// Arguments of `schema`.
+#[derive(Debug, ClapArgs)]
+pub struct Args {}
+
+pub fn execute(_: &Args) -> Result<(), Failure> {
+    print(&schema::text())
+}

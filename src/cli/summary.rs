@@ -1,0 +1,50 @@
+//! What a run prints when it is done: the headline metrics of every case, and where the tables are.
+
+use crate::engine::Summary;
+use crate::plan::Plan;
+use std::fmt::Write as _;
+
+/// The headline metrics of every case, and where the tables are.
+pub fn describe(plan: &Plan, summary: &Summary) -> String {
+    const SHOWN: [&str; 4] = ["smse", "mnll", "coverage_95", "crps"];
+    let mut out = String::new();
+    let value = |case: &str, stage: &str, metric: &str, stat: &str| {
+        let fits = |row: &&crate::tables::MetricRow| {
+            row.case == case && row.stage == stage && row.metric == metric && row.stat == stat && row.fold.is_none()
+        };
+        summary.metrics.iter().find(fits).and_then(|row| row.value)
+    };
+    let mut stages: Vec<&str> = Vec::new();
+    for row in &summary.metrics {
+        if !stages.contains(&row.stage.as_str()) {
+            stages.push(&row.stage);
+        }
+    }
+    let labels = plan.cases.iter().map(|case| case.label.as_str());
+    let width = labels.chain(stages.iter().copied()).map(|label| label.chars().count()).max().unwrap_or(0);
+    for stage in stages {
+        let _ = write!(out, "{stage:<width$}");
+        for metric in SHOWN {
+            let _ = write!(out, "  {metric:>20}");
+        }
+        out.push('\n');
+        for case in &plan.cases {
+            let _ = write!(out, "{:<width$}", case.label);
+            for metric in SHOWN {
+                let cell = match (value(&case.label, stage, metric, "mean"), value(&case.label, stage, metric, "std")) {
+                    (Some(mean), Some(std)) => format!("{mean:.4} ± {std:.4}"),
+                    (Some(mean), None) => format!("{mean:.4}"),
+                    _ => "-".to_owned(),
+                };
+                let _ = write!(out, "  {cell:>20}");
+            }
+            out.push('\n');
+        }
+    }
+    let results = plan.redactor.clean(&plan.results.display().to_string());
+    let _ =
+        writeln!(out, "run {}: {} task(s) done, {} taken from the cache", summary.run_id, summary.done, summary.cached);
+    let _ =
+        writeln!(out, "tables: {results}/{{predictions,metrics,timings,traces,runs,cases}}/pipeline={}/", plan.name);
+    out
+}
