@@ -1,0 +1,110 @@
+//! What is unchanged is not done again, and the reasons are told.
+
+use crate::sandbox::{SMALL, Sandbox};
+use stride_pipe::store::read_table;
+use stride_pipe::tables::TimingRow;
+
+/// Stage and reason of everything that was run or skipped, from the log.
+fn story(stderr: &str) -> Vec<String> {
+    let strip = |line: &str| {
+        let (_, text) = line.split_once(" INFO ")?;
+        let (task, rest) = text.split_once(": ")?;
+        let verb = rest.split_whitespace().next()?;
+        let reason = rest.split_once('(')?.1.split_once("): ")?.0;
+        ["done", "skipped"].contains(&verb).then(|| format!("{task}: {verb} ({reason})"))
+    };
+    stderr.lines().filter_map(strip).collect()
+}
+
+#[test]
+fn plan_and_run_say_why() {
+    let sandbox = Sandbox::new();
+    assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 3);
+    let first = sandbox.run("run small.yaml").succeeded();
+    assert!(story(&first.stderr).iter().all(|line| line.ends_with("done (not done yet)")), "{}", first.stderr);
+    let plan = sandbox.run("plan small.yaml --exit-code").succeeded();
+    insta::assert_snapshot!("plan_after_a_run", plan.stdout);
+
+    let changed = "--set stages.model.train.ard=true";
+    let plan = sandbox.run(&format!("plan small.yaml --exit-code {changed}"));
+    assert_eq!(plan.code, 3);
+    insta::assert_snapshot!("plan_after_a_change", plan.stdout);
+    let second = sandbox.run(&format!("run small.yaml {changed}")).succeeded();
+    let story = story(&second.stderr);
+    assert_eq!(story[0], "rows: skipped (unchanged)");
+    assert_eq!(story[2], "model / fold 1 of 5: done (method.gp.ard changed from false to true)");
+    assert_eq!(story[7], "predictions / fold 1 of 5: done (model changed)");
+    // Both are remembered: changing back costs nothing.
+    assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 0);
+}
+
+#[test]
+fn contents_decide_not_names_or_times() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml").succeeded();
+    std::fs::rename(sandbox.path("rows.parquet"), sandbox.path("other.parquet")).unwrap();
+    sandbox.write("small.yaml", &SMALL.replace("rows.parquet", "other.parquet"));
+    assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 0);
+    let mut bytes = std::fs::read(sandbox.path("other.parquet")).unwrap();
+    // A byte of the magic number at the start, which readers do not look at: other contents all the same.
+    bytes[0] ^= 1;
+    std::fs::write(sandbox.path("other.parquet"), bytes).unwrap();
+    let plan = sandbox.run("plan small.yaml --exit-code");
+    assert_eq!(plan.code, 3);
+    assert!(plan.stdout.contains("files changed"), "{}", plan.stdout);
+}
+
+#[test]
+fn options_that_a_method_does_not_use_do_not_count() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml").succeeded();
+    let more =
+        "method: gp, inducing: { count: 7 }, em: { particles: 3, sampler: { pcn: { steps: 5 } } }, deep: { layers: 3 }";
+    sandbox.write("small.yaml", &SMALL.replace("method: gp", more));
+    assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 0);
+}
+
+#[test]
+fn a_damaged_entry_is_not_used() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml").succeeded();
+    for file in sandbox.files("results/cache/entries") {
+        if file.ends_with("predictions.parquet") || file.ends_with("model.safetensors") {
+            std::fs::write(sandbox.path("results/cache/entries").join(file), b"damaged").unwrap();
+        }
+    }
+    let again = sandbox.run("run small.yaml").succeeded();
+    assert!(again.stdout.contains("10 task(s) done, 3 taken from the cache"), "{}", again.stdout);
+    assert!(story(&again.stderr)[2].ends_with("(its cached result is gone)"), "{}", again.stderr);
+}
+
+#[test]
+fn selected_stages() {
+    let sandbox = Sandbox::new();
+    let to = sandbox.run("run small.yaml --to model").succeeded();
+    assert!(!to.stderr.contains("predictions / "), "{}", to.stderr);
+    sandbox.run("run small.yaml").succeeded();
+    let from = story(&sandbox.run("run small.yaml --from predictions").succeeded().stderr);
+    assert_eq!(from[6], "model / fold 5 of 5: skipped (unchanged)");
+    assert_eq!(from[7], "predictions / fold 1 of 5: done (asked for by --from or --only)");
+    let only = story(&sandbox.run("run small.yaml --only folds").succeeded().stderr);
+    assert_eq!(only, ["rows: skipped (unchanged)", "folds: done (asked for by --from or --only)"]);
+    let force = sandbox.run("run small.yaml --force").succeeded();
+    assert!(force.stdout.contains("13 task(s) done, 0 taken"), "{}", force.stdout);
+    let unknown = sandbox.run("run small.yaml --from modle");
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("did you mean `model`?"), "{}", unknown.stderr);
+}
+
+#[test]
+fn cases_that_differ_in_nothing_share_their_work() {
+    let sandbox = Sandbox::new();
+    let text = SMALL
+        .replace("stages:\n", "matrix: { m: [10, 20] }\nstages:\n")
+        .replace("method: gp", "method: gp, inducing: { count: '${matrix.m}' }");
+    sandbox.write("same.yaml", &text);
+    let ran = sandbox.run("run same.yaml").succeeded();
+    assert!(ran.stdout.contains("13 task(s) done, 13 taken from the cache"), "{}", ran.stdout);
+    let timings: Vec<TimingRow> = read_table(&sandbox.table_files("timings")[0]).unwrap();
+    assert!(timings.iter().any(|row| row.case == "m=20" && row.phase == "offline" && row.cached));
+}

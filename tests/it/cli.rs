@@ -1,0 +1,133 @@
+//! The command line itself: plans, logs, exit codes, signals.
+
+use crate::sandbox::{Ran, SMALL, Sandbox};
+use insta::assert_snapshot;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+#[test]
+fn plan_in_every_format() {
+    let sandbox = Sandbox::new();
+    assert_snapshot!("plan_text", sandbox.run("plan small.yaml").succeeded().stdout);
+    assert_snapshot!("plan_dot", sandbox.run("plan small.yaml --format dot").succeeded().stdout);
+    assert_snapshot!("plan_mermaid", sandbox.run("plan small.yaml --format mermaid").succeeded().stdout);
+    let json: serde_json::Value =
+        serde_json::from_str(&sandbox.run("plan small.yaml --format json").succeeded().stdout).unwrap();
+    assert_eq!(json["tasks"], 13);
+    assert_eq!(json["cases"][0]["stages"][2]["folds"], 5);
+    assert!(sandbox.files("results").is_empty(), "planning writes nothing");
+}
+
+#[test]
+fn validate_says_so() {
+    assert_snapshot!(Sandbox::new().run("validate small.yaml").succeeded().stdout);
+}
+
+#[test]
+fn exit_codes() {
+    let sandbox = Sandbox::new();
+    let code = |arguments: &str| sandbox.run(arguments).code;
+    assert_eq!(code("run"), 2);
+    assert_eq!(code("frobnicate"), 2);
+    assert_eq!(code("run small.yaml --threads 0"), 2);
+    assert_eq!(code("--version"), 0);
+    assert_eq!(code("run nothing.yaml"), 66);
+    sandbox.write("broken.yaml", "version: one");
+    assert_eq!(code("run broken.yaml"), 78);
+    sandbox.write("missing.yaml", &SMALL.replace("rows.parquet", "gone.parquet"));
+    assert_eq!(code("run missing.yaml"), 66);
+    sandbox.write("notparquet.yaml", &SMALL.replace("rows.parquet", "small.yaml"));
+    assert_eq!(code("run notparquet.yaml"), 65);
+    sandbox.write("column.yaml", &SMALL.replace("features: [a, b]", "features: [a, bb]"));
+    assert_eq!(code("run column.yaml"), 65);
+    sandbox.write("folds.yaml", &SMALL.replace("folds: 5", "folds: 61"));
+    assert_eq!(code("run folds.yaml"), 65);
+    sandbox.write("blocked", "a file where the results directory should be");
+    assert_eq!(code("run small.yaml --results blocked"), 73);
+}
+
+#[test]
+fn json_logs_are_json() {
+    let ran = Sandbox::new().run("run small.yaml --log-format json").succeeded();
+    let lines: Vec<serde_json::Value> = ran.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().any(|line| line["stage"] == "model" && line["fold"] == 4 && line["cached"] == false));
+}
+
+#[test]
+fn plain_lines_where_there_is_no_terminal() {
+    let ran = Sandbox::new().run("run small.yaml").succeeded();
+    assert!(ran.stderr.contains("model / fold 5 of 5: done in"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains('\r'));
+}
+
+/// A training that takes long enough to be interrupted.
+fn slow(sandbox: &Sandbox) {
+    let grow = |name: &str| {
+        use arrow::array::{ArrayRef, Float64Array};
+        let n = 1500;
+        let column = |f: fn(f64) -> f64| -> ArrayRef {
+            std::sync::Arc::new(Float64Array::from_iter_values((0..n).map(|i| f(f64::from(i)))))
+        };
+        let columns = vec![
+            ("a", column(|i| (i * 0.37).sin())),
+            ("b", column(|i| (i * 0.11).cos())),
+            ("y", column(|i| (i * 0.05).sin() + (i * 1.7).sin())),
+        ];
+        stride_pipe::store::write_columns(&sandbox.path(name), columns).unwrap();
+    };
+    grow("many.parquet");
+    sandbox
+        .write("slow.yaml", &SMALL.replace("rows.parquet, key: id", "many.parquet").replace("folds: 5", "folds: 20"));
+}
+
+#[test]
+fn signals_end_a_run_cleanly() {
+    for (signal, code) in [(rustix::process::Signal::INT, 130), (rustix::process::Signal::TERM, 143)] {
+        let sandbox = Sandbox::new();
+        slow(&sandbox);
+        let child =
+            sandbox.command().args(["run", "slow.yaml"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let started = || {
+            sandbox.files("results/run").iter().any(|file| {
+                let events = std::fs::read_to_string(sandbox.path("results/run").join(file)).unwrap_or_default();
+                file.ends_with("events.jsonl") && events.contains("\"stage\":\"model\"")
+            })
+        };
+        while !started() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let ran = Ran::from(&child.wait_with_output().unwrap());
+        assert_eq!(ran.code, code, "{}", ran.stderr);
+        assert!(ran.stderr.contains("interrupted"), "{}", ran.stderr);
+        let files = sandbox.files("results");
+        assert!(!files.iter().any(|file| file.contains(".tmp") || file.starts_with("predictions/")), "{files:?}");
+        let runs: Vec<stride_pipe::tables::RunRow> =
+            stride_pipe::store::read_table(&sandbox.table_files("runs")[0]).unwrap();
+        assert_eq!(runs[0].status, "interrupted");
+    }
+}
+
+/// Row by row: the bytes of a file may change with the compression library.
+#[test]
+fn generate_makes_the_committed_data() {
+    use stride_pipe::store::{InputFile, InvalidPolicy, Selection, open};
+    let sandbox = Sandbox::new();
+    let committed = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/toy1d");
+    let read = |path| {
+        let selection = Selection {
+            key: Some("row_id".to_owned()),
+            features: vec!["x".to_owned()],
+            target: Some("y".to_owned()),
+            extra: vec!["split".to_owned()],
+        };
+        let table = open(&[InputFile::new(path)], &selection, InvalidPolicy::Error).unwrap();
+        (table.key, table.features, table.target, table.extra)
+    };
+    for draw in 1..=5 {
+        sandbox.run(&format!("generate toy1d --seed {draw} --output made.parquet")).succeeded();
+        let same = read(sandbox.path("made.parquet")) == read(committed.join(format!("draw-{draw}.parquet")));
+        assert!(same, "draw {draw}: run the command in data/README.md");
+    }
+}

@@ -1,0 +1,50 @@
+//! All integration tests in one binary: it links once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::float_cmp,
+    reason = "a test may fail, and may ask for the very same number"
+)]
+
+mod architecture;
+mod bad;
+mod cache;
+mod cli;
+mod commands;
+mod datasets;
+mod eval;
+mod gp_exact;
+mod gp_fit;
+mod gp_hyper;
+mod gp_kernel;
+mod gp_linalg;
+mod gp_random;
+mod gp_sklearn;
+mod gp_sparse;
+mod gp_sparse_battery;
+mod gp_sparse_fit;
+mod gp_sparse_gpytorch;
+mod gp_sparse_inducing;
+mod import_arrays;
+mod import_csv;
+mod inspect;
+mod locks;
+mod naive;
+mod prune;
+mod python;
+mod readers;
+mod resume;
+mod run;
+mod runs;
+mod sandbox;
+mod schema;
+mod spec_messages;
+mod store_atomic;
+mod store_discover;
+mod store_fuzz;
+mod store_input;
+mod store_model;
+mod store_record;
+mod store_results;
+mod tables;

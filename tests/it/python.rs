@@ -1,0 +1,56 @@
+//! A Python environment with the readers of `reference/requirements.txt`, made once and kept outside the checkout.
+
+use sha2::{Digest as _, Sha256};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The environment's directory of programs. It must be there: whoever cannot make it has not tested the readers.
+pub fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(make)
+}
+
+fn make() -> PathBuf {
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reference/requirements.txt");
+    let directory = cache().join(format!("test-venv-{}", identity(&requirements)));
+    fs::create_dir_all(cache()).unwrap();
+    let lock = File::create(directory.with_extension("lock")).unwrap();
+    // Tests are processes of their own: one of them makes it, the others wait.
+    lock.lock().unwrap();
+    // Written last: an environment without it was left half-made.
+    let ready = directory.join("ready");
+    if !ready.exists() {
+        let _ = fs::remove_dir_all(&directory);
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(&directory));
+        let pip =
+            ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--only-binary=:all:", "--requirement"];
+        succeed(Command::new(directory.join("bin/python")).args(pip).arg(&requirements));
+        File::create(&ready).unwrap();
+    }
+    directory.join("bin")
+}
+
+fn cache() -> PathBuf {
+    let home = || PathBuf::from(std::env::var_os("HOME").expect("HOME or XDG_CACHE_HOME is set")).join(".cache");
+    let set = std::env::var_os("XDG_CACHE_HOME").filter(|directory| !directory.is_empty());
+    set.map_or_else(home, PathBuf::from).join("stride-pipe")
+}
+
+/// Of the requirements and of the Python they are installed for.
+fn identity(requirements: &Path) -> String {
+    let which = "import sys; print(sys.version, sys.base_prefix)";
+    let python = succeed(Command::new("python3").args(["-c", which]));
+    let digest = Sha256::new().chain_update(fs::read(requirements).unwrap()).chain_update(python).finalize();
+    let start = digest.iter().take(6).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{start:012x}")
+}
+
+/// What a command prints; it must succeed.
+pub fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; `make setup` installs it"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}:\n{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}

@@ -1,0 +1,138 @@
+//! Other tools read the results: the queries of the README, and the `DuckDB` views in every state of a directory.
+
+use crate::python::{programs, succeed};
+use crate::sandbox::{SMALL, Sandbox};
+use std::path::Path;
+use std::process::Command;
+
+/// The fenced blocks of a language in the README's section about reading results.
+fn cookbook(language: &str) -> Vec<String> {
+    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let section = readme.split_once("\n## Reading results\n").expect("the section is there").1;
+    let section = section.split("\n## ").next().unwrap();
+    let fence = format!("```{language}\n");
+    let blocks = section.split(&fence).skip(1);
+    blocks.map(|block| block.split_once("\n```").unwrap().0.to_owned()).collect()
+}
+
+/// A results directory with several runs: other intervals, a matrix, a failure.
+fn results() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    sandbox.run("run small.yaml --quiet --set stages.predictions.predict.intervals=[0.9]").succeeded();
+    let matrix = SMALL
+        .replace("name: small", "name: quickstart")
+        .replace("method: gp", "method: gp, kernel: '${matrix.kernel}'")
+        .replace("stages:\n", "matrix: { kernel: [rbf, matern12] }\nstages:\n");
+    sandbox.write("quickstart.yaml", &matrix);
+    sandbox.run("run quickstart.yaml --quiet").succeeded();
+    assert_eq!(sandbox.run("run small.yaml --quiet --set stages.folds.split.kfold.folds=61").code, 65);
+    sandbox
+}
+
+/// What the `duckdb` program says to a query, as CSV, with the views of the directory it runs in.
+fn duckdb(directory: &Path, query: &str) -> String {
+    let mut command = Command::new(programs().join("duckdb"));
+    // A user's own settings must not matter.
+    command.env("HOME", directory).current_dir(directory);
+    succeed(command.args(["-bail", "-csv", "-init", "views.sql", "-c", query]))
+}
+
+#[test]
+fn duckdb_runs_the_cookbook() {
+    let sandbox = results();
+    let blocks = cookbook("sql");
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let answer = duckdb(&sandbox.path("results"), &block);
+        assert!(answer.contains("quickstart,kernel=matern12,smse"), "{answer}");
+        for line in ["small,failed,1,", "matern12,0", "model,offline,", "kernel=rbf,4,"] {
+            assert!(answer.contains(line), "{line} is not in\n{answer}");
+        }
+    }
+}
+
+#[test]
+fn python_runs_the_cookbook() {
+    let sandbox = results();
+    let blocks = cookbook("python");
+    for library in ["duckdb", "pandas", "polars"] {
+        assert!(blocks.iter().any(|block| block.contains(&format!("import {library}"))), "{library}");
+    }
+    for block in blocks {
+        let mut python = Command::new(programs().join("python"));
+        let answer = succeed(python.args(["-c", &block]).current_dir(sandbox.path("")));
+        assert!(answer.contains("kernel=matern12"), "{answer}");
+    }
+}
+
+#[test]
+fn views_agree_with_the_tables() {
+    let sandbox = results();
+    let directory = sandbox.path("results");
+    let one = |query: &str| duckdb(&directory, query).lines().last().unwrap_or_default().to_owned();
+    assert_eq!(one("SELECT count(*), count(DISTINCT run_id), count(DISTINCT pipeline) FROM predictions"), "240,3,2");
+    assert_eq!(one("SELECT count(y_q25), count(y_q05) FROM predictions"), "180,60", "null where not asked for");
+    assert_eq!(one("SELECT count(*) FROM runs"), "4");
+    assert_eq!(one("SELECT count(*), count(DISTINCT pipeline) FROM latest_runs"), "2,2");
+    assert_eq!(one("SELECT count(*) FROM metrics_wide"), "20");
+    assert_eq!(
+        one("SELECT count(*) FROM metrics m JOIN metrics_wide w USING (run_id, stage, \"case\", fold)
+            WHERE m.metric = 'crps' AND m.stat = 'value' AND m.value = w.crps"),
+        "20"
+    );
+    assert_eq!(one("SELECT count(DISTINCT run_id) FROM latest_metrics"), "2");
+    assert_eq!(one("SELECT sum(pieces) = (SELECT count(*) FROM timings) FROM timings_by_phase"), "true");
+    assert_eq!(
+        one("SELECT typeof(run_date), typeof(pipeline), typeof(started_at) FROM runs LIMIT 1"),
+        "DATE,VARCHAR,TIMESTAMP WITH TIME ZONE"
+    );
+}
+
+#[test]
+fn views_work_where_tables_are_empty_or_missing() {
+    let sandbox = Sandbox::new();
+    // The first run fails: there is a `runs` table and no other.
+    assert_eq!(sandbox.run("run small.yaml --quiet --set stages.folds.split.kfold.folds=61").code, 65);
+    let directory = sandbox.path("results");
+    let everything =
+        "predictions metrics timings traces runs cases latest_runs latest_metrics metrics_wide timings_by_phase drift";
+    // One query each: starting the program takes longer than answering.
+    let all = |directory: &Path, part: &dyn Fn(&str) -> String| -> Vec<String> {
+        let query = everything.split(' ').map(part).collect::<Vec<_>>().join(" UNION ALL ");
+        duckdb(directory, &query).lines().skip(1).map(str::to_owned).collect()
+    };
+    let counts = |directory: &Path| all(directory, &|view| format!("SELECT count(*) FROM {view}"));
+    assert_eq!(counts(&directory), ["0", "0", "0", "0", "1", "0", "0", "0", "0", "0", "0"]);
+    // The columns are those of a table with files.
+    let column = |view: &str| format!("SELECT '{view}', column_name, column_type FROM (DESCRIBE {view})");
+    let before = all(&directory, &column);
+    assert!(before.len() > 90);
+    sandbox.run("run small.yaml --quiet --set stages.predictions.predict.intervals=[]").succeeded();
+    assert_eq!(before, all(&directory, &column));
+    // `cases` has a file without rows; the others have some.
+    assert_eq!(counts(&directory)[5], "0");
+    // Nothing at all.
+    let bare = sandbox.path("it's bare");
+    std::fs::create_dir(&bare).unwrap();
+    std::fs::copy(directory.join("views.sql"), bare.join("views.sql")).unwrap();
+    assert_eq!(counts(&bare), ["0"; 11]);
+}
+
+#[test]
+fn views_are_found_from_elsewhere_and_written_when_they_differ() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet --results it's/results").succeeded();
+    let path = sandbox.path("it's/results/views.sql");
+    let query = "import duckdb; db = duckdb.connect(); db.execute(\"SET VARIABLE results = 'it''s/results'\"); \
+        db.execute(open(\"it's/results/views.sql\").read()); print(db.sql('SELECT count(*) FROM latest_metrics').fetchall())";
+    let answer = succeed(Command::new(programs().join("python")).args(["-c", query]).current_dir(sandbox.path("")));
+    assert_eq!(answer, "[(84,)]\n");
+    let modified = || std::fs::metadata(&path).unwrap().modified().unwrap();
+    let before = modified();
+    sandbox.run("run small.yaml --quiet --results it's/results").succeeded();
+    assert_eq!(modified(), before, "the same views are not written again");
+    std::fs::write(&path, "-- of another version").unwrap();
+    sandbox.run("run small.yaml --quiet --results it's/results").succeeded();
+    assert!(std::fs::read_to_string(&path).unwrap().contains("latest_metrics"));
+}
