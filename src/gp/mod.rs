@@ -9,6 +9,7 @@
 //! | [`hyper`] | maximises any objective over logarithms of parameters (L-BFGS) |
 //! | [`exact`] | the exact Gaussian process: likelihood, fit, prediction |
 //! | [`sparse`] | the sparse Gaussian process: bound with gradient, fit, prediction |
+//! | [`deep`] | deep Gaussian processes: STRIDE, and standard deep regression |
 //! | [`inducing`] | chooses inducing points: greedy growth, exchange |
 //! | [`random`] | random streams that depend on names, not on the order of use |
 //! | [`observer`] | how progress and traces leave this module |
@@ -38,6 +39,7 @@
 )]
 #![expect(clippy::doc_markdown, reason = "K_mn and F_V are symbols of the paper here, not names in the code")]
 
+pub mod deep;
 pub mod exact;
 pub mod hyper;
 pub mod inducing;

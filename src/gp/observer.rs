@@ -1,5 +1,7 @@
 //! How progress, traces and the wish to stop cross the border of the mathematics.
 
+use super::deep::Checkpoint;
+
 /// One line of the `traces` table, as far as the mathematics knows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TracePoint {
@@ -32,7 +34,7 @@ pub struct TracePoint {
 }
 
 /// How far a piece of work has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// What is counted, for example `starts`.
     pub what: &'static str,
@@ -40,6 +42,21 @@ pub struct Progress {
     pub done: usize,
     /// How many there are, where that is known.
     pub total: Option<usize>,
+    /// How the sampling is doing; deep fits only.
+    pub chains: Option<ChainProgress>,
+}
+
+/// What a deep fit shows while its chains run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChainProgress {
+    /// EM iteration, from 1; the frozen chain at the end counts as the last.
+    pub iteration: usize,
+    /// EM iterations in all.
+    pub iterations: usize,
+    /// Mean log-likelihood of the particles.
+    pub log_likelihood: f64,
+    /// Share of proposals accepted in this E step, over all particles.
+    pub acceptance: f64,
 }
 
 /// A part of the work that is worth timing. It lasts until the next one starts or the call returns.
@@ -52,6 +69,10 @@ pub enum Phase {
     Select,
     /// The model is factored for given hyper-parameters.
     Condition,
+    /// Hidden layers are being sampled.
+    EStep,
+    /// Inducing points are exchanged and hyper-parameters moved, given the samples.
+    MStep,
 }
 
 impl Phase {
@@ -61,6 +82,8 @@ impl Phase {
             Self::Hyper => "offline.hyper",
             Self::Select => "offline.select",
             Self::Condition => "offline.condition",
+            Self::EStep => "offline.e_step",
+            Self::MStep => "offline.m_step",
         }
     }
 }
@@ -76,6 +99,8 @@ pub trait Observer: Sync {
     fn progress(&mut self, progress: Progress);
     /// A phase starts; the caller times it with its own clock.
     fn phase(&mut self, phase: Phase);
+    /// An EM iteration was finished: from here a fit can go on later. Deep fits only.
+    fn checkpoint(&mut self, _state: &Checkpoint) {}
     /// Whether to stop with [`GpError::Interrupted`](super::GpError::Interrupted) as soon as possible.
     fn interrupted(&self) -> bool;
 }

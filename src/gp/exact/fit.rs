@@ -131,7 +131,7 @@ fn scout(
         for point in &points {
             observer.trace(point);
         }
-        observer.progress(Progress { what: "starts", done: number + 1, total: Some(starts.len()) });
+        observer.progress(Progress { what: "starts", done: number + 1, total: Some(starts.len()), chains: None });
         match result {
             Ok(maximum) => found.push(maximum),
             Err(error) if error.is_recoverable() => failure = Some(error),

@@ -68,7 +68,7 @@ impl Choice<'_> {
                 gains.append(member.covariance, &mut member.state, best)?;
             }
             observer.trace(&self.trace_point(members, step + 1));
-            observer.progress(Progress { what: "inducing points", done: step + 1, total: Some(count) });
+            observer.progress(Progress { what: "inducing points", done: step + 1, total: Some(count), chains: None });
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Choice<'_> {
                 _ => members.iter_mut().zip(before).for_each(|(member, before)| member.state = before),
             }
             observer.trace(&self.trace_point(members, step + 1));
-            observer.progress(Progress { what: "exchanges", done: step + 1, total: Some(steps) });
+            observer.progress(Progress { what: "exchanges", done: step + 1, total: Some(steps), chains: None });
         }
         Ok(exchanged)
     }

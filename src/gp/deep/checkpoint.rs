@@ -1,0 +1,33 @@
+//! The state of a fit between two EM iterations: with it, a fit goes on to the same bits.
+
+use ndarray::Array2;
+
+use crate::gp::kernel::Hyper;
+
+/// Everything that a fit carries from one EM iteration to the next.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    /// EM iterations that are done.
+    pub iteration: usize,
+    /// Hyper-parameters of the stationary fit: lengths of hidden layers and bounds follow from them.
+    pub start: Hyper,
+    /// Hyper-parameters of the top layer.
+    pub hyper: Hyper,
+    /// Training rows that are inducing points, `[m]`; empty without them.
+    pub inducing: Vec<usize>,
+    /// Training rows at which hidden layers are anchored by cross approximation, `[r]`; empty otherwise.
+    pub pivots: Vec<usize>,
+    /// Jitter, relative to the kernel variance.
+    pub jitter: f64,
+    /// The chains.
+    pub particles: Vec<ParticleState>,
+}
+
+/// One Markov chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParticleState {
+    /// Whitened hidden variables ξ, one `[r, D]` per hidden layer, bottom first.
+    pub white: Vec<Array2<f64>>,
+    /// State of the sampler: step sizes, and what their adaptation remembers.
+    pub sampler: Vec<f64>,
+}
