@@ -1,5 +1,6 @@
 //! Which rows train and which test, and how good a prediction is: pure functions of numbers.
 
+pub mod chains;
 pub mod folds;
 pub mod metrics;
 pub mod normal;

@@ -12,7 +12,7 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     ("stages", &["plan", "gp", "eval", "tables", "store"]),
     ("store", &["tables"]),
     ("tables", &[]),
-    ("gp", &[]),
+    ("gp", &["eval"]),
     ("eval", &[]),
     ("datasets", &[]),
 ];

@@ -14,6 +14,7 @@ mod cli;
 mod commands;
 mod datasets;
 mod eval;
+mod gp_deep_gradient;
 mod gp_exact;
 mod gp_fit;
 mod gp_hyper;

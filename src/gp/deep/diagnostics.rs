@@ -1,4 +1,7 @@
-//! Whether the chains have mixed: split-R̂ and bulk effective sample size (Vehtari et al., 2021).
+//! What the chains of a fit say about themselves.
+
+use super::sampler::Moves;
+use crate::eval::chains::{bulk_ess, split_rhat};
 
 /// What the chains say about themselves.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,4 +16,17 @@ pub struct Diagnostics {
     pub draws: usize,
     /// Jitter at the end, relative to the kernel variance; 1e-8 unless it had to grow.
     pub jitter: f64,
+}
+
+impl Diagnostics {
+    /// From ℓ of every chain after every move of the frozen phase.
+    pub(super) fn new(frozen: &[Vec<f64>], moves: Moves, jitter: f64) -> Self {
+        Self {
+            rhat: split_rhat(frozen),
+            ess: bulk_ess(frozen),
+            acceptance: moves.rate(),
+            draws: frozen.iter().map(Vec::len).min().unwrap_or(0),
+            jitter,
+        }
+    }
 }

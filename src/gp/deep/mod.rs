@@ -1,32 +1,53 @@
 //! Deep Gaussian processes: hidden layers sampled by Markov chains, the top layer integrated out.
 
 mod checkpoint;
+mod design;
 mod diagnostics;
+mod em;
+mod exact_top;
+mod hidden;
+mod knots;
+mod m_step;
 mod model;
 mod options;
+mod pivots;
+mod problem;
+mod sampler;
+mod sparse_top;
+mod target;
+mod warped;
 
 use ndarray::{ArrayView1, ArrayView2};
 
 use super::GpError;
-use super::observer::Observer;
+use super::observer::{Observer, Phase};
 use super::random::StreamKey;
+use em::Fit;
 
 pub use checkpoint::{Checkpoint, ParticleState};
 pub use diagnostics::Diagnostics;
 pub use model::{DeepGp, DeepParts};
 pub use options::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start};
+pub use pivots::choose as choose_pivots;
+pub use problem::{Points, Problem};
+pub use sampler::{Chain, Hmc, Moves, Pcn, Sampler};
+pub use target::{Density, LogDensity};
+pub use warped::{Local, Warped};
 
 /// Fits to x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
 ///
 /// With `resume`, goes on after the EM iteration at which that checkpoint was given to the observer; the result is
 /// the same, to the bit.
 pub fn fit(
-    _x: ArrayView2<'_, f64>,
-    _y: ArrayView1<'_, f64>,
-    _options: &DeepOptions,
-    _key: &StreamKey,
-    _resume: Option<Checkpoint>,
-    _observer: &mut dyn Observer,
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    options: &DeepOptions,
+    key: &StreamKey,
+    resume: Option<Checkpoint>,
+    observer: &mut dyn Observer,
 ) -> Result<DeepGp, GpError> {
-    Err(GpError::value("deep fits are being built"))
+    let mut fit = Fit::new(x, y, options, key, resume, observer)?;
+    fit.run(observer)?;
+    observer.phase(Phase::Condition);
+    DeepGp::new(&fit)
 }

@@ -55,47 +55,26 @@ fn leading(rows: usize, columns: usize, strides: &[isize]) -> Result<c_int, GpEr
     dimension(if rows > 1 { row_stride } else { columns }.max(1))
 }
 
+/// c ← `alpha` a b + `beta` c, with a: `[m, k]`, b: `[k, n]`, c: `[m, n]`.
+pub fn gemm_nn(
+    alpha: f64,
+    a: ArrayView2<'_, f64>,
+    b: ArrayView2<'_, f64>,
+    beta: f64,
+    c: ArrayViewMut2<'_, f64>,
+) -> Result<(), GpError> {
+    gemm(alpha, (a, false), (b, false), beta, c)
+}
+
 /// c ← `alpha` a bᵀ + `beta` c, with a: `[m, k]`, b: `[n, k]`, c: `[m, n]`.
 pub fn gemm_nt(
     alpha: f64,
     a: ArrayView2<'_, f64>,
     b: ArrayView2<'_, f64>,
     beta: f64,
-    mut c: ArrayViewMut2<'_, f64>,
+    c: ArrayViewMut2<'_, f64>,
 ) -> Result<(), GpError> {
-    single_threaded();
-    let ((m, k), (n, k_b)) = (a.dim(), b.dim());
-    if k != k_b || c.dim() != (m, n) {
-        return Err(GpError::shape(format!("[{m}, {k}] · [{n}, {k_b}]ᵀ into {:?}", c.shape())));
-    }
-    if m == 0 || n == 0 {
-        return Ok(());
-    }
-    let lda = leading(m, k, a.strides())?;
-    let ldb = leading(n, k, b.strides())?;
-    let ldc = leading(m, n, c.strides())?;
-    #[expect(unsafe_code, reason = "foreign function")]
-    // SAFETY: the sizes and leading dimensions were checked against the views just above, `c` is borrowed
-    // mutably, so that it overlaps neither `a` nor `b`, and all three live through the call.
-    unsafe {
-        cblas_dgemm(
-            CBLAS_LAYOUT::CblasRowMajor,
-            CBLAS_TRANSPOSE::CblasNoTrans,
-            CBLAS_TRANSPOSE::CblasTrans,
-            dimension(m)?,
-            dimension(n)?,
-            dimension(k)?,
-            alpha,
-            a.as_ptr(),
-            lda,
-            b.as_ptr(),
-            ldb,
-            beta,
-            c.as_mut_ptr(),
-            ldc,
-        );
-    }
-    Ok(())
+    gemm(alpha, (a, false), (b, true), beta, c)
 }
 
 /// c ← `alpha` aᵀ b + `beta` c, with a: `[k, m]`, b: `[k, n]`, c: `[m, n]`.
@@ -104,26 +83,42 @@ pub fn gemm_tn(
     a: ArrayView2<'_, f64>,
     b: ArrayView2<'_, f64>,
     beta: f64,
+    c: ArrayViewMut2<'_, f64>,
+) -> Result<(), GpError> {
+    gemm(alpha, (a, true), (b, false), beta, c)
+}
+
+// The flag says that the matrix is meant transposed.
+fn gemm(
+    alpha: f64,
+    (a, a_transposed): (ArrayView2<'_, f64>, bool),
+    (b, b_transposed): (ArrayView2<'_, f64>, bool),
+    beta: f64,
     mut c: ArrayViewMut2<'_, f64>,
 ) -> Result<(), GpError> {
     single_threaded();
-    let ((k, m), (k_b, n)) = (a.dim(), b.dim());
+    let turned = |(rows, columns): (usize, usize), transposed: bool| {
+        if transposed { (columns, rows) } else { (rows, columns) }
+    };
+    let ((m, k), (k_b, n)) = (turned(a.dim(), a_transposed), turned(b.dim(), b_transposed));
     if k != k_b || c.dim() != (m, n) {
-        return Err(GpError::shape(format!("[{k}, {m}]ᵀ · [{k_b}, {n}] into {:?}", c.shape())));
+        return Err(GpError::shape(format!("[{m}, {k}] · [{k_b}, {n}] into {:?}", c.shape())));
     }
     if m == 0 || n == 0 {
         return Ok(());
     }
-    let lda = leading(k, m, a.strides())?;
-    let ldb = leading(k, n, b.strides())?;
+    let lda = leading(a.nrows(), a.ncols(), a.strides())?;
+    let ldb = leading(b.nrows(), b.ncols(), b.strides())?;
     let ldc = leading(m, n, c.strides())?;
+    let word = |transposed| if transposed { CBLAS_TRANSPOSE::CblasTrans } else { CBLAS_TRANSPOSE::CblasNoTrans };
     #[expect(unsafe_code, reason = "foreign function")]
-    // SAFETY: as in `gemm_nt`: sizes and leading dimensions were checked, `c` overlaps neither `a` nor `b`.
+    // SAFETY: the sizes and leading dimensions were checked against the views just above, `c` is borrowed
+    // mutably, so that it overlaps neither `a` nor `b`, and all three live through the call.
     unsafe {
         cblas_dgemm(
             CBLAS_LAYOUT::CblasRowMajor,
-            CBLAS_TRANSPOSE::CblasTrans,
-            CBLAS_TRANSPOSE::CblasNoTrans,
+            word(a_transposed),
+            word(b_transposed),
             dimension(m)?,
             dimension(n)?,
             dimension(k)?,
@@ -239,4 +234,41 @@ pub(super) fn potrf(mut a: ArrayViewMut2<'_, f64>) -> Result<bool, GpError> {
     }
     // LAPACK compares pivots with zero, and NaN passes every comparison.
     Ok(info == 0 && a.diag().iter().all(|pivot| pivot.is_finite()))
+}
+
+/// Replaces a: `[n, n]`, of which only the lower triangle is read, by its eigenvectors, one per row, and returns their
+/// eigenvalues in increasing order.
+pub(crate) fn eigenvectors(mut a: ArrayViewMut2<'_, f64>) -> Result<Vec<f64>, GpError> {
+    single_threaded();
+    let n = a.nrows();
+    if a.ncols() != n {
+        return Err(GpError::shape(format!("eigenvectors of a {:?} matrix", a.shape())));
+    }
+    let mut values = vec![0.0; n];
+    if n == 0 {
+        return Ok(values);
+    }
+    // LAPACK reads by columns: our lower triangle is its upper one, and its columns are our rows.
+    let (job, upper) = (b'V' as c_char, b'U' as c_char);
+    let (size, lda) = (dimension(n)?, leading(n, n, a.strides())?);
+    let mut work = vec![0.0; 34 * n];
+    let length = dimension(work.len())?;
+    let mut info: c_int = 0;
+    #[expect(unsafe_code, reason = "foreign function")]
+    // SAFETY: `a` is square with the leading dimension computed above and borrowed mutably; `values` has n entries and
+    // `work` the length it is said to have, more than the 3n − 1 that LAPACK needs.
+    unsafe {
+        lapack_sys::dsyev_(
+            &raw const job,
+            &raw const upper,
+            &raw const size,
+            a.as_mut_ptr(),
+            &raw const lda,
+            values.as_mut_ptr(),
+            work.as_mut_ptr(),
+            &raw const length,
+            &raw mut info,
+        );
+    }
+    if info == 0 { Ok(values) } else { Err(GpError::NonFinite { what: "the eigenvectors" }) }
 }

@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
-use super::blas::{Side, gemm_nt, potrf, solve_triangular};
+use super::blas::{Side, gemm_nt, gemm_tn, potrf, solve_triangular};
 use crate::gp::GpError;
 
 /// The first jitter tried after a failure, relative to the kernel variance.
@@ -127,9 +127,41 @@ impl Cholesky {
         self.solve_columns(Side::LeftTransposed, b)
     }
 
+    /// b ← b A⁻¹ for b: `[p, n]`, on one thread.
+    pub fn solve_rows(&self, mut b: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+        solve_triangular(Side::RightTransposed, self.lower.view(), b.view_mut())?;
+        solve_triangular(Side::Right, self.lower.view(), b)
+    }
+
     fn solve_columns(&self, side: Side, mut b: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
         let blocks: Vec<_> = b.axis_chunks_iter_mut(Axis(1), SOLVE_COLUMNS).collect();
         blocks.into_par_iter().try_for_each(|columns| solve_triangular(side, self.lower.view(), columns))
+    }
+
+    /// The derivative by A, `[n, n]`, symmetric, of a function whose derivative by L is bar: `[n, n]`, of which only
+    /// the lower triangle is read.
+    ///
+    /// ½ L⁻ᵀ (Φ + Φᵀ) L⁻¹ with Φ = the lower triangle of Lᵀ bar, its diagonal halved (Murray, 2016).
+    pub fn pull_back(&self, mut bar: Array2<f64>) -> Result<Array2<f64>, GpError> {
+        let n = self.n();
+        clear_upper(&mut bar);
+        let mut phi = Array2::zeros((n, n));
+        let block = block_size(n);
+        for_row_blocks(&mut phi, block, |start, rows| {
+            // Row i of Lᵀ is zero left of the diagonal.
+            let end = start + rows.nrows();
+            gemm_tn(1.0, self.lower.slice(s![start.., start..end]), bar.slice(s![start.., ..]), 0.0, rows)
+        })?;
+        for i in 0..n {
+            phi[[i, i]] *= 0.5;
+            for j in 0..i {
+                let half = 0.5 * phi[[i, j]];
+                (phi[[i, j]], phi[[j, i]]) = (half, half);
+            }
+        }
+        self.solve_lower_transposed(phi.view_mut())?;
+        for_row_blocks(&mut phi, block, |_, rows| solve_triangular(Side::Right, self.lower.view(), rows))?;
+        Ok(phi)
     }
 
     /// A⁻¹, `[n, n]`, symmetric to the bit. Parallel by block rows: first Z = L⁻ᵀ, then Z Zᵀ.

@@ -8,7 +8,8 @@ mod cholesky;
 mod exp;
 mod tiles;
 
-pub use blas::{Side, add_gram, gemm_nt, gemm_tn, solve_triangular};
+pub(crate) use blas::eigenvectors;
+pub use blas::{Side, add_gram, gemm_nn, gemm_nt, gemm_tn, solve_triangular};
 pub use cholesky::{Cholesky, JITTER_FIRST, JITTER_LAST};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
 pub use exp::exp_in_place;

@@ -28,7 +28,7 @@ const SCOUTED: usize = 300;
 const ROWS_OF_EARLY_ROUNDS: usize = 10_000;
 /// The upper wall of σ². Data close to a polynomial are ever a little more likely with σ² and λ → ∞ together; the
 /// jitter is a share of σ² and must stay small against the noise.
-const LARGEST_VARIANCE: f64 = 1e3;
+pub(crate) const LARGEST_VARIANCE: f64 = 1e3;
 
 /// Fits and conditions on x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
 pub fn fit(

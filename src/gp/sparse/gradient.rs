@@ -75,8 +75,14 @@ struct Finished {
     by_noise: f64,
 }
 
+/// ∂F_V/∂log σ² and ∂F_V/∂log γ², for any covariance.
+pub(crate) fn level_gradient<C: Covariance>(state: &State<C>) -> Result<(f64, f64), GpError> {
+    let finished = Finished::new(state, &Inner::new(state)?);
+    Ok((finished.by_variance, finished.by_noise))
+}
+
 impl Finished {
-    fn new(state: &State<Stationary>, inner: &Inner) -> Self {
+    fn new<C: Covariance>(state: &State<C>, inner: &Inner) -> Self {
         let (m, n, noise) = (state.len() as f64, state.n() as f64, state.level().noise);
         let trace_w: f64 = state.w().diag().iter().sum();
         let missing = (n * state.inducing().variance() - trace_w) / noise;
@@ -99,7 +105,7 @@ struct Inner {
 }
 
 impl Inner {
-    fn new(state: &State<Stationary>) -> Result<Self, GpError> {
+    fn new<C: Covariance>(state: &State<C>) -> Result<Self, GpError> {
         let inverse_b = state.factor_b().inverse()?;
         let beta = state.beta();
         let outer = Array2::from_shape_fn((beta.len(), beta.len()), |(i, j)| beta[i] * beta[j]);

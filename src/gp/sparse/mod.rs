@@ -24,12 +24,14 @@ use super::exact::check_training;
 use super::kernel::{Hyper, Kernel, Stationary, column_means};
 use super::linalg::Cholesky;
 
+pub(crate) use fit::LARGEST_VARIANCE;
 pub use fit::fit;
+pub(crate) use gradient::level_gradient;
 pub use gradient::{BoundEvaluation, bound_with_gradient};
 pub use options::SparseOptions;
-pub(crate) use state::Addition;
+pub(crate) use state::{Addition, factor_at};
 pub use state::{Level, State};
-pub(crate) use sums::{add_product, whitened_tile};
+pub(crate) use sums::{Sums, add_product, whitened_tile};
 
 /// What K_mm always gets on its diagonal, as a share of the kernel variance.
 pub const JITTER: f64 = 1e-8;

@@ -266,14 +266,19 @@ pub(crate) fn factor<C: Covariance>(covariance: &C, rows: &[usize], level: Level
         return Err(GpError::shape(format!("inducing row {row} of {} training rows", covariance.len())));
     }
     let inducing = covariance.select(rows);
-    let jitter = level.jitter * covariance.variance();
-    let mut k_mm = square(&inducing)?;
+    let lower = factor_at(&inducing, level)?;
+    Ok((inducing, lower))
+}
+
+/// The factor of K_mm + jitter, for the covariance at the inducing points.
+pub(crate) fn factor_at<C: Covariance>(inducing: &C, level: Level) -> Result<Cholesky, GpError> {
+    let jitter = level.jitter * inducing.variance();
+    let mut k_mm = square(inducing)?;
     k_mm.diag_mut().iter_mut().for_each(|v| *v += jitter);
-    match Cholesky::factor(k_mm, INDUCING_COVARIANCE) {
-        Ok(lower) => Ok((inducing, lower)),
-        Err(GpError::NotPositiveDefinite { what, .. }) => Err(GpError::NotPositiveDefinite { what, jitter }),
-        Err(other) => Err(other),
-    }
+    Cholesky::factor(k_mm, INDUCING_COVARIANCE).map_err(|error| match error {
+        GpError::NotPositiveDefinite { what, .. } => GpError::NotPositiveDefinite { what, jitter },
+        other => other,
+    })
 }
 
 fn solve(sums: &Sums, n: usize, yy: f64, variance: f64, noise: f64) -> Result<Solved, GpError> {

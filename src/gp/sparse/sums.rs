@@ -103,17 +103,19 @@ pub(crate) fn add_product(total: &mut Array1<f64>, a: ArrayView2<'_, f64>, y: Ar
 }
 
 impl Sums {
-    fn zeros(m: usize) -> Self {
+    /// Sums over no rows, for m inducing points.
+    pub fn zeros(m: usize) -> Self {
         Self { w: Array2::zeros((m, m)), vy: Array1::zeros(m) }
     }
 
-    // Adds one tile, v: [b, m], y: [b]; only the lower triangle of W is kept up.
-    fn add(&mut self, v: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<(), GpError> {
+    /// Adds one tile, v: `[b, m]`, y: `[b]`; only the lower triangle of W is kept up.
+    pub fn add(&mut self, v: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<(), GpError> {
         add_product(&mut self.vy, v, y);
         add_gram(v, self.w.view_mut())
     }
 
-    fn total(m: usize, parts: impl IntoIterator<Item = Self>) -> Self {
+    /// The sum of all parts, in their order.
+    pub fn total(m: usize, parts: impl IntoIterator<Item = Self>) -> Self {
         let mut total = Self::zeros(m);
         for part in parts {
             add_all(&mut total.w, &part.w);

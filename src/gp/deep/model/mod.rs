@@ -1,12 +1,23 @@
-//! The trained model: a mixture over the particles.
+//! The trained model: a mixture over the particles, each with its own hidden layers and the same top layer.
+//!
+//! Nothing of it grows with the number of training rows, unless hidden layers live at all of them (`full`) or the top
+//! layer has no inducing points. What the mixture needs is kept as named numbers, so that a model file can hold any
+//! combination of architecture, hidden layers and top layer.
 
-use ndarray::{Array2, ArrayView2};
+mod component;
+mod parts;
+mod predict;
+
 use std::collections::BTreeMap;
 
+use ndarray::Array2;
+
 use super::Diagnostics;
+use super::design::Design;
+use super::em::Fit;
 use crate::gp::GpError;
-use crate::gp::exact::Prediction;
 use crate::gp::kernel::{Hyper, Kernel};
+use component::Component;
 
 /// Everything that makes up a trained deep Gaussian process, as a model file keeps it.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,21 +44,24 @@ pub struct DeepParts {
 #[derive(Debug, Clone)]
 pub struct DeepGp {
     parts: DeepParts,
+    design: Design,
+    components: Vec<Component>,
 }
 
 impl DeepGp {
+    /// The model at the end of a fit.
+    pub(super) fn new(fit: &Fit<'_>) -> Result<Self, GpError> {
+        Self::from_parts(parts::of_fit(fit)?)
+    }
+
     /// Restores a model from its parts; its predictions are the same bits.
     pub fn from_parts(parts: DeepParts) -> Result<Self, GpError> {
-        Ok(Self { parts })
+        let (design, components) = parts::restore(&parts)?;
+        Ok(Self { parts, design, components })
     }
 
     /// What a model file has to hold.
     pub fn parts(&self) -> &DeepParts {
         &self.parts
-    }
-
-    /// Predicts `x_star`: `[p, d]`; `variance` asks for the variances too.
-    pub fn predict(&self, _x_star: ArrayView2<'_, f64>, _variance: bool) -> Result<Prediction, GpError> {
-        Err(GpError::value("deep fits are being built"))
     }
 }

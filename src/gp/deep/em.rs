@@ -1,0 +1,362 @@
+//! The EM loop: sample hidden layers, move inducing points and hyper-parameters, and again.
+
+use ndarray::{Array2, ArrayView1, ArrayView2};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::checkpoint::{Checkpoint, ParticleState};
+use super::m_step::Held;
+use super::options::{DeepOptions, HiddenKind, SamplerKind, Start};
+use super::problem::{Points, Problem};
+use super::sampler::{Chain, Moves, Sampler};
+use super::target::{Density, LogDensity};
+use crate::gp::GpError;
+use crate::gp::exact;
+use crate::gp::hyper::Walls;
+use crate::gp::inducing::{Candidates, Choice};
+use crate::gp::kernel::Hyper;
+use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
+use crate::gp::random::{StreamKey, sample_without_replacement};
+use crate::gp::sparse::{self, JITTER};
+
+/// Pivots are chosen on at most so many rows.
+const PIVOT_ROWS: usize = 10_000;
+/// Steps of the Crank–Nicolson sampler between two looks at the observer.
+const PCN_ROUND: usize = 25;
+
+/// A fit that is under way.
+pub(super) struct Fit<'a> {
+    pub problem: Problem,
+    options: &'a DeepOptions,
+    key: &'a StreamKey,
+    pub chains: Vec<Chain>,
+    walls: Walls,
+    // EM iterations that are done.
+    iteration: usize,
+    // ℓ of every chain after every move of the frozen phase, and its acceptance.
+    pub frozen: Vec<Vec<f64>>,
+    pub frozen_moves: Moves,
+    moves_done: usize,
+}
+
+/// A stretch of moves of all chains.
+struct Stretch {
+    phase: &'static str,
+    moves: usize,
+    round: usize,
+    adapt: bool,
+}
+
+impl<'a> Fit<'a> {
+    /// Everything before the first EM iteration, or as it was at a checkpoint.
+    pub fn new(
+        x: ArrayView2<'a, f64>,
+        y: ArrayView1<'a, f64>,
+        options: &'a DeepOptions,
+        key: &'a StreamKey,
+        resume: Option<Checkpoint>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, GpError> {
+        exact::check_training(x, y)?;
+        options.check(x.ncols())?;
+        let mut problem = match &resume {
+            Some(state) => {
+                let (inducing, pivots) = (state.inducing.clone(), Ok(state.pivots.clone()));
+                Problem::new(x, y, options, &state.start, Points { inducing, pivots, jitter: state.jitter })?
+            }
+            None => {
+                let (start, inducing, jitter) = stationary_fit(x, y, options, key, observer)?;
+                let pivots = Err(pivot_rows(key, x.nrows()));
+                Problem::new(x, y, options, &start, Points { inducing, pivots, jitter })?
+            }
+        };
+        if let Some(state) = &resume {
+            problem.set_hyper(state.hyper.clone());
+        }
+        let mut fit = Self {
+            problem,
+            options,
+            key,
+            chains: Vec::new(),
+            walls: walls(x, key),
+            iteration: resume.as_ref().map_or(0, |state| state.iteration),
+            frozen: vec![Vec::new(); options.particles],
+            frozen_moves: Moves::default(),
+            moves_done: 0,
+        };
+        fit.chains = match resume {
+            Some(state) => fit.restore(state.particles)?,
+            None => fit.first_chains()?,
+        };
+        fit.moves_done = fit.iteration * fit.moves();
+        Ok(fit)
+    }
+
+    fn restore(&self, particles: Vec<ParticleState>) -> Result<Vec<Chain>, GpError> {
+        if particles.len() != self.options.particles {
+            return Err(GpError::shape(format!("{} chains in the checkpoint", particles.len())));
+        }
+        let (kind, layers) = (self.options.sampler, self.options.layers - 1);
+        particles
+            .into_iter()
+            .map(|particle| {
+                let sampler = Sampler::from_numbers(kind, layers, &particle.sampler)?;
+                Ok(Chain::new(particle.white, sampler))
+            })
+            .collect()
+    }
+
+    // All chains start from the stationary model.
+    fn first_chains(&self) -> Result<Vec<Chain>, GpError> {
+        let white = self.problem.start_white()?;
+        let sampler = Sampler::new(self.options.sampler, white.len());
+        Ok((0..self.options.particles).map(|_| Chain::new(white.clone(), sampler.clone())).collect())
+    }
+
+    /// All EM iterations that are left, and the frozen chain at the end.
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
+        while self.iteration < self.options.iterations {
+            let last = self.iteration + 1 == self.options.iterations;
+            let stretch = Stretch { phase: "e_step", moves: self.moves(), round: self.round(), adapt: !last };
+            self.sample(&stretch, observer)?;
+            observer.phase(Phase::MStep);
+            self.m_step(observer)?;
+            if !last && matches!(self.options.hidden, HiddenKind::Aca { repivot: true, .. }) {
+                let seen = pivot_rows(self.key, self.problem.rows.len());
+                self.problem.repivot(&seen, whites(&mut self.chains))?;
+            }
+            self.iteration += 1;
+            observer.checkpoint(&self.checkpoint());
+        }
+        let moves = self.options.final_transitions;
+        if moves > 0 {
+            self.frozen.iter_mut().for_each(Vec::clear);
+            let stretch = Stretch { phase: "final", moves, round: moves.div_ceil(1000), adapt: false };
+            self.sample(&stretch, observer)?;
+        } else {
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    fn moves(&self) -> usize {
+        match self.options.sampler {
+            SamplerKind::Pcn { steps } => steps,
+            SamplerKind::Hmc { transitions, .. } => transitions,
+        }
+    }
+
+    fn round(&self) -> usize {
+        match self.options.sampler {
+            SamplerKind::Pcn { .. } => PCN_ROUND,
+            SamplerKind::Hmc { .. } => 1,
+        }
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        let state = |chain: &Chain| ParticleState { white: chain.white.clone(), sampler: chain.sampler.to_numbers() };
+        Checkpoint {
+            iteration: self.iteration,
+            start: self.problem.start.clone(),
+            hyper: self.problem.hyper.clone(),
+            inducing: self.problem.inducing.clone(),
+            pivots: self.problem.pivots.clone(),
+            jitter: self.problem.jitter,
+            particles: self.chains.iter().map(state).collect(),
+        }
+    }
+
+    // ℓ of every chain where it stands. The jitter may rise here, and only here: a target must not change while it is
+    // sampled.
+    fn settle(&mut self) -> Result<(), GpError> {
+        loop {
+            let target = self.problem.target();
+            let found: Result<Vec<Density>, GpError> =
+                self.chains.par_iter().map(|chain| target.value(&chain.white)).collect();
+            match found {
+                Ok(densities) => {
+                    self.chains.iter_mut().zip(densities).for_each(|(chain, density)| chain.settle(density));
+                    return Ok(());
+                }
+                Err(error @ GpError::NotPositiveDefinite { .. }) => {
+                    if !self.problem.raise_jitter()? {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    // Moves all chains.
+    fn sample(&mut self, stretch: &Stretch, observer: &mut dyn Observer) -> Result<(), GpError> {
+        observer.phase(Phase::EStep);
+        self.settle()?;
+        if !stretch.adapt {
+            self.chains.iter_mut().for_each(|chain| chain.sampler.freeze());
+            self.frozen.iter_mut().for_each(Vec::clear);
+            self.frozen_moves = Moves::default();
+        }
+        let stream = self.key.with("deep").with(stretch.phase).with_index(self.iteration as u64);
+        let mut generators: Vec<ChaCha8Rng> =
+            (0..self.chains.len()).map(|particle| stream.with_index(particle as u64).generator()).collect();
+        let mut totals = vec![Moves::default(); self.chains.len()];
+        let mut chains = std::mem::take(&mut self.chains);
+        let mut done = 0;
+        while done < stretch.moves {
+            if observer.interrupted() {
+                return Err(GpError::Interrupted);
+            }
+            let count = stretch.round.min(stretch.moves - done);
+            let target = self.problem.target();
+            chains.par_iter_mut().zip(&mut generators).zip(&mut totals).try_for_each(|((chain, rng), total)| {
+                total.add(chain.run(&target, count, stretch.adapt, rng)?);
+                Ok::<(), GpError>(())
+            })?;
+            done += count;
+            self.moves_done += count;
+            self.report(&chains, &totals, stretch, done, observer);
+            if !stretch.adapt {
+                self.frozen.iter_mut().zip(&chains).for_each(|(all, chain)| all.push(chain.log_likelihood()));
+            }
+        }
+        if !stretch.adapt {
+            totals.into_iter().for_each(|moves| self.frozen_moves.add(moves));
+        }
+        self.chains = chains;
+        Ok(())
+    }
+
+    fn report(&self, chains: &[Chain], totals: &[Moves], stretch: &Stretch, done: usize, observer: &mut dyn Observer) {
+        for (particle, (chain, moves)) in chains.iter().zip(totals).enumerate() {
+            observer.trace(&TracePoint {
+                particle: particle as i32,
+                step: done as i32,
+                log_likelihood: chain.log_likelihood(),
+                bound: chain.bound(),
+                acceptance: moves.rate(),
+                step_size: Some(chain.sampler.step_size()),
+                ..self.trace_point(stretch.phase)
+            });
+        }
+        let mut all = Moves::default();
+        totals.iter().for_each(|moves| all.add(*moves));
+        let count = chains.len().max(1) as f64;
+        let pcn = matches!(self.options.sampler, SamplerKind::Pcn { .. });
+        observer.progress(Progress {
+            what: if pcn { "steps" } else { "transitions" },
+            done: self.moves_done,
+            total: Some(self.options.iterations * self.moves() + self.options.final_transitions),
+            chains: Some(ChainProgress {
+                iteration: (self.iteration + 1).min(self.options.iterations),
+                iterations: self.options.iterations,
+                log_likelihood: chains.iter().map(Chain::log_likelihood).sum::<f64>() / count,
+                acceptance: all.rate().unwrap_or(f64::NAN),
+            }),
+        });
+    }
+
+    fn trace_point(&self, phase: &'static str) -> TracePoint {
+        TracePoint {
+            particle: 0,
+            iteration: (self.iteration + 1) as i32,
+            phase,
+            step: 0,
+            log_likelihood: f64::NAN,
+            bound: None,
+            acceptance: None,
+            step_size: None,
+            variance: self.problem.hyper.variance,
+            length: self.problem.hyper.length(),
+            noise: self.problem.hyper.noise,
+            jitter: self.problem.jitter * self.problem.hyper.variance,
+            inducing: if self.problem.inducing.is_empty() {
+                self.problem.rows.len()
+            } else {
+                self.problem.inducing.len()
+            } as i32,
+        }
+    }
+
+    // Moves inducing points and hyper-parameters; hidden values at all rows stand still.
+    fn m_step(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
+        let exchanges = match &self.options.start {
+            Start::Sparse(options) if options.rows.is_none() => self.options.exchanges,
+            _ => 0,
+        };
+        let free = self.options.start.free();
+        let moves = self.options.hyperparameters && free != crate::gp::kernel::Free::NONE;
+        if exchanges == 0 && !moves {
+            return Ok(());
+        }
+        let target = self.problem.target();
+        let inputs: Vec<Array2<f64>> =
+            self.chains.par_iter().map(|chain| target.all_inputs(&chain.white)).collect::<Result<_, _>>()?;
+        let held = Held {
+            design: &self.problem.design,
+            x: self.problem.rows.x.view(),
+            y: self.problem.y.view(),
+            inputs,
+            jitter: self.problem.jitter,
+        };
+        let mut inducing = self.problem.inducing.clone();
+        if exchanges > 0 {
+            let choice = Choice {
+                y: self.problem.y.view(),
+                candidates: self.candidates(),
+                key: self.key.with("deep").with("exchange").with_index(self.iteration as u64),
+                trace: self.trace_point("exchange"),
+            };
+            inducing = held.exchange(&choice, &self.problem.hyper, &inducing, exchanges, observer)?;
+        }
+        let mut hyper = self.problem.hyper.clone();
+        if moves {
+            let points = matches!(self.options.start, Start::Sparse(_)).then_some(&inducing[..]);
+            hyper = held.hyperparameters(&hyper, points, free, &self.walls, self.trace_point("hyper"), observer)?;
+        }
+        if inducing != self.problem.inducing {
+            self.problem.move_inducing(inducing, whites(&mut self.chains))?;
+        }
+        self.problem.set_hyper(hyper);
+        Ok(())
+    }
+
+    fn candidates(&self) -> Candidates {
+        match &self.options.start {
+            Start::Sparse(options) => options.candidates,
+            Start::Exact(_) => Candidates::All,
+        }
+    }
+}
+
+fn whites(chains: &mut [Chain]) -> Vec<&mut Vec<Array2<f64>>> {
+    chains.iter_mut().map(|chain| &mut chain.white).collect()
+}
+
+fn stationary_fit(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    options: &DeepOptions,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<(Hyper, Vec<usize>, f64), GpError> {
+    match &options.start {
+        Start::Sparse(start) => {
+            let gp = sparse::fit(x, y, start, key, observer)?;
+            Ok((gp.hyper().clone(), gp.rows().to_vec(), gp.jitter() / gp.hyper().variance))
+        }
+        Start::Exact(start) => Ok((exact::fit(x, y, start, key, observer)?.hyper().clone(), Vec::new(), JITTER)),
+    }
+}
+
+fn pivot_rows(key: &StreamKey, n: usize) -> Vec<usize> {
+    sample_without_replacement(&mut key.with("deep").with("pivot rows").generator(), n, PIVOT_ROWS)
+}
+
+fn walls(x: ArrayView2<'_, f64>, key: &StreamKey) -> Walls {
+    let subset = sample_without_replacement(&mut key.with("deep").with("walls").generator(), x.nrows(), 500);
+    let distance = exact::median_distance(x.select(ndarray::Axis(0), &subset).view());
+    let mut walls = exact::walls(1, distance, x.nrows());
+    walls.upper[0] = sparse::LARGEST_VARIANCE.ln();
+    walls
+}

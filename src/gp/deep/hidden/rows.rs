@@ -1,0 +1,96 @@
+//! Training rows as hidden layers see them.
+
+use ndarray::{Array2, ArrayView2, Axis, CowArray, Ix2, s};
+
+use crate::gp::GpError;
+use crate::gp::deep::design::Design;
+use crate::gp::deep::knots::{self, Spot};
+
+/// All training rows, with what of them never changes.
+#[derive(Debug, Clone)]
+pub(in crate::gp::deep) struct TrainingRows {
+    /// Features, `[n, d]`.
+    pub x: Array2<f64>,
+    /// Values of hidden layers that make the model stationary, `[n, D]`.
+    pub start: Array2<f64>,
+    /// Injective: where each row lies between the knots, `[n]`.
+    pub spots: Vec<Spot>,
+    /// Injective: the rows that are knots, `[T]`.
+    pub knots: Vec<usize>,
+    /// Injective: the knots themselves, `[T, 1]`.
+    pub knot_x: Array2<f64>,
+}
+
+impl TrainingRows {
+    /// The rows x: `[n, d]`.
+    pub fn new(design: &Design, x: ArrayView2<'_, f64>) -> Result<Self, GpError> {
+        let x = x.as_standard_layout().into_owned();
+        let knots = if design.knots.is_some() { knots::choose(x.column(0)) } else { Vec::new() };
+        Ok(Self {
+            start: design.start_values(x.view())?,
+            spots: design.spots(x.view()).unwrap_or_default(),
+            knot_x: design.knot_rows(),
+            knots,
+            x,
+        })
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.x.nrows()
+    }
+}
+
+impl Design {
+    /// The knots as rows, `[T, 1]`.
+    pub(super) fn knot_rows_of<'a>(&self, rows: &'a TrainingRows) -> ArrayView2<'a, f64> {
+        rows.knot_x.view()
+    }
+}
+
+/// Some rows on their way through the hidden layers.
+#[derive(Debug, Clone)]
+pub(in crate::gp::deep) struct Rows<'a> {
+    /// Features, `[b, d]`.
+    pub x: CowArray<'a, f64, Ix2>,
+    /// Start values, `[b, D]`.
+    pub start: CowArray<'a, f64, Ix2>,
+    /// Their part of the basis, `[b, r]`; not used by injective layers.
+    pub basis: CowArray<'a, f64, Ix2>,
+    /// Where they lie between the knots; injective layers only.
+    pub spots: Vec<Spot>,
+    /// Their numbers among the training rows.
+    pub numbers: Vec<usize>,
+}
+
+impl<'a> Rows<'a> {
+    /// Training rows `first..end`.
+    pub fn range(rows: &'a TrainingRows, basis: ArrayView2<'a, f64>, first: usize, end: usize) -> Self {
+        let part = |a: ArrayView2<'a, f64>| -> CowArray<'a, f64, Ix2> {
+            if a.nrows() == rows.len() { a.slice_move(s![first..end, ..]).into() } else { Array2::zeros((0, 0)).into() }
+        };
+        Self {
+            x: part(rows.x.view()),
+            start: part(rows.start.view()),
+            basis: if rows.knots.is_empty() { part(basis) } else { Array2::zeros((0, 0)).into() },
+            spots: rows.spots.get(first..end).map_or_else(Vec::new, <[Spot]>::to_vec),
+            numbers: (first..end).collect(),
+        }
+    }
+
+    /// Some training rows.
+    pub fn list(rows: &TrainingRows, basis: ArrayView2<'_, f64>, list: &[usize]) -> Self {
+        let basis = if rows.knots.is_empty() && basis.nrows() == rows.len() {
+            basis.select(Axis(0), list)
+        } else {
+            Array2::zeros((0, 0))
+        };
+        Self {
+            x: rows.x.select(Axis(0), list).into(),
+            start: rows.start.select(Axis(0), list).into(),
+            basis: basis.into(),
+            spots: list.iter().filter_map(|row| rows.spots.get(*row).copied()).collect(),
+            numbers: list.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The M step: inducing points and hyper-parameters that maximise the mean bound over the particles.
+
+use std::cell::Cell;
+
+use ndarray::{Array2, ArrayView1, ArrayView2};
+use rayon::prelude::*;
+
+use super::design::Design;
+use super::exact_top::ExactTop;
+use super::options::Architecture;
+use super::warped::Warped;
+use crate::gp::GpError;
+use crate::gp::exact::log_marginal_likelihood;
+use crate::gp::hyper::{Evaluation, Objective, Settings, Walls, maximise};
+use crate::gp::inducing::{Choice, Member};
+use crate::gp::kernel::{Free, Hyper};
+use crate::gp::observer::{Observer, TracePoint};
+use crate::gp::sparse::{Level, State, bound_with_gradient, level_gradient};
+
+/// Moving the hyper-parameters a little in every M step is enough: the next one goes on from there.
+const STEPS: Settings = Settings { iterations: 6, tolerance: 1e-6 };
+
+/// What an M step works on: hidden layers stand still.
+pub(super) struct Held<'a> {
+    pub design: &'a Design,
+    /// Features, `[n, d]`.
+    pub x: ArrayView2<'a, f64>,
+    /// Targets, `[n]`.
+    pub y: ArrayView1<'a, f64>,
+    /// Inputs of the top layer, `[n, D]`, of every particle.
+    pub inputs: Vec<Array2<f64>>,
+    /// Relative to σ².
+    pub jitter: f64,
+}
+
+impl Held<'_> {
+    fn covariances(&self, hyper: &Hyper) -> Result<Vec<Warped>, GpError> {
+        self.inputs.par_iter().map(|inputs| self.design.top(self.x, inputs.view(), hyper)).collect()
+    }
+
+    /// Exchanges inducing points so many times; the new ones.
+    pub fn exchange(
+        &self,
+        choice: &Choice<'_>,
+        hyper: &Hyper,
+        inducing: &[usize],
+        steps: usize,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<usize>, GpError> {
+        let covariances = self.covariances(hyper)?;
+        let level = Level { noise: hyper.noise, jitter: self.jitter };
+        let mut members: Vec<Member<'_, Warped>> = covariances
+            .par_iter()
+            .map(|covariance| Ok(Member { covariance, state: State::new(covariance, self.y, inducing, level)? }))
+            .collect::<Result<_, GpError>>()?;
+        choice.exchange(&mut members, steps, observer)?;
+        Ok(members.first().map_or_else(Vec::new, |member| member.state.rows().to_vec()))
+    }
+
+    /// Hyper-parameters after a few steps uphill from `start`.
+    pub fn hyperparameters(
+        &self,
+        start: &Hyper,
+        inducing: Option<&[usize]>,
+        free: Free,
+        walls: &Walls,
+        trace: TracePoint,
+        observer: &mut dyn Observer,
+    ) -> Result<Hyper, GpError> {
+        // The local lengths of a convolution are the only ones it has.
+        let length = free.length && self.design.architecture != Architecture::Convolution;
+        let free = Free { length, ..free };
+        let objective = MeanBound { held: self, inducing, trace, log_likelihood: Cell::new(f64::NAN) };
+        let maximum = maximise(&objective, &start.to_log(), &free.mask(1), walls, &STEPS, observer)?;
+        let found = Hyper::from_log(&maximum.theta)?;
+        Ok(crate::gp::exact::keep_fixed(found, start, free))
+    }
+
+    // Value, gradient and ℓ of one particle.
+    fn evaluate(
+        &self,
+        inputs: &Array2<f64>,
+        hyper: &Hyper,
+        inducing: Option<&[usize]>,
+    ) -> Result<(Evaluation, f64), GpError> {
+        let convolution = self.design.architecture == Architecture::Convolution;
+        let kernel = self.design.kernel;
+        match inducing {
+            Some(rows) if convolution => {
+                let covariance = self.design.top(self.x, inputs.view(), hyper)?;
+                let state = State::new(&covariance, self.y, rows, Level { noise: hyper.noise, jitter: self.jitter })?;
+                let (by_variance, by_noise) = level_gradient(&state)?;
+                let gradient = vec![by_variance, 0.0, by_noise];
+                Ok((Evaluation { value: state.bound(), gradient, jitter: state.jitter() }, state.log_likelihood()))
+            }
+            Some(rows) => {
+                let found = bound_with_gradient(inputs.view(), self.y, kernel, hyper, rows, self.jitter)?;
+                Ok((found.at, found.log_likelihood))
+            }
+            None if convolution => {
+                let top = ExactTop::new(self.design.top(self.x, inputs.view(), hyper)?, self.y, hyper.noise)?;
+                let by_k = top.by_covariance()?;
+                let by_variance = by_k.iter().zip(&top.k).map(|(a, b)| a * b).sum();
+                let by_noise = hyper.noise * by_k.diag().iter().sum::<f64>();
+                let value = top.log_likelihood;
+                Ok((Evaluation { value, gradient: vec![by_variance, 0.0, by_noise], jitter: 0.0 }, value))
+            }
+            None => {
+                let at = log_marginal_likelihood(inputs.view(), self.y, kernel, hyper)?;
+                let value = at.value;
+                Ok((at, value))
+            }
+        }
+    }
+}
+
+// The mean over the particles, of F_V or of ℓ.
+struct MeanBound<'a, 'h> {
+    held: &'a Held<'h>,
+    inducing: Option<&'a [usize]>,
+    trace: TracePoint,
+    // Mean ℓ at the last point, for the traces.
+    log_likelihood: Cell<f64>,
+}
+
+impl Objective for MeanBound<'_, '_> {
+    fn evaluate(&self, theta: &[f64]) -> Result<Evaluation, GpError> {
+        let hyper = Hyper::from_log(theta)?;
+        if hyper.check(self.held.design.width()).is_err() || hyper.noise <= 0.0 {
+            return Err(GpError::NonFinite { what: "a hyper-parameter" });
+        }
+        let (held, inducing) = (self.held, self.inducing);
+        let all: Vec<(Evaluation, f64)> =
+            held.inputs.par_iter().map(|inputs| held.evaluate(inputs, &hyper, inducing)).collect::<Result<_, _>>()?;
+        let count = all.len().max(1) as f64;
+        let mut mean = Evaluation { value: 0.0, gradient: vec![0.0; theta.len()], jitter: 0.0 };
+        let mut log_likelihood = 0.0;
+        for (at, ell) in &all {
+            mean.value += at.value / count;
+            mean.gradient.iter_mut().zip(&at.gradient).for_each(|(mean, part)| *mean += part / count);
+            mean.jitter = mean.jitter.max(at.jitter);
+            log_likelihood += ell / count;
+        }
+        self.log_likelihood.set(log_likelihood);
+        Ok(mean)
+    }
+
+    fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {
+        let exp = |i: usize| theta.get(i).map_or(f64::NAN, |v| v.exp());
+        TracePoint {
+            step,
+            log_likelihood: self.log_likelihood.get(),
+            bound: self.inducing.map(|_| at.value),
+            variance: exp(0),
+            length: Some(exp(1)),
+            noise: exp(2),
+            jitter: at.jitter,
+            ..self.trace.clone()
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! One particle of the mixture, ready to predict.
+
+use ndarray::{Array1, Array2, ArrayView2};
+
+use crate::gp::GpError;
+use crate::gp::deep::design::Design;
+use crate::gp::deep::knots;
+use crate::gp::deep::warped::Warped;
+use crate::gp::kernel::{Covariance, Hyper};
+use crate::gp::linalg::{Side, dot, gemm_nn, solve_triangular};
+
+/// Hidden layers and top layer of one particle.
+#[derive(Debug, Clone)]
+pub(super) struct Component {
+    pub hidden: Hidden,
+    pub top: Top,
+}
+
+/// How new rows pass through the hidden layers.
+#[derive(Debug, Clone)]
+pub(super) enum Hidden {
+    /// Layer by layer: mean + k(·, anchors) weights.
+    Chain {
+        /// Variance and length of the bottom covariance.
+        bottom: (f64, f64),
+        layers: Vec<Link>,
+    },
+    /// By the map g of the last layer (injective).
+    Map {
+        /// g at the knots.
+        g: Vec<f64>,
+        /// Its slopes at both ends.
+        ends: (f64, f64),
+    },
+}
+
+/// One layer of a chain.
+#[derive(Debug, Clone)]
+pub(super) struct Link {
+    /// What the layer's covariance knows of the anchors.
+    pub anchors: Warped,
+    /// `[r, D]`.
+    pub weights: Array2<f64>,
+}
+
+/// The top layer, conditioned on the training targets.
+#[derive(Debug, Clone)]
+pub(super) struct Top {
+    /// What the covariance knows of the inducing points, or of all training rows.
+    pub anchors: Warped,
+    /// The posterior mean is k(·, anchors) alpha.
+    pub alpha: Array1<f64>,
+    /// The factor of K_mm, or of K + γ²I.
+    pub lower: Array2<f64>,
+    /// The factor of B; `None` for an exact top layer.
+    pub lower_b: Option<Array2<f64>>,
+}
+
+impl Component {
+    /// The inputs of the top layer at x: `[b, d]`, whose start values are start: `[b, D]`.
+    pub fn inputs(
+        &self,
+        design: &Design,
+        x: ArrayView2<'_, f64>,
+        start: ArrayView2<'_, f64>,
+    ) -> Result<Array2<f64>, GpError> {
+        match &self.hidden {
+            Hidden::Map { g, ends } => {
+                let spots = design.spots(x).ok_or_else(|| GpError::shape("a map without knots"))?;
+                Ok(knots::values(&spots, g, *ends))
+            }
+            Hidden::Chain { bottom, layers } => {
+                let mut values = start.to_owned();
+                for (index, link) in layers.iter().enumerate() {
+                    let at = if index == 0 {
+                        Warped::stationary(design.kernel, *bottom, x, &design.x_centre)?
+                    } else {
+                        design.hidden(x, values.view())?
+                    };
+                    let mut k = Array2::zeros((x.nrows(), link.anchors.len()));
+                    at.tile(0, &link.anchors, k.view_mut())?;
+                    let mut next = design.mean(values.view());
+                    gemm_nn(1.0, k.view(), link.weights.view(), 1.0, next.view_mut())?;
+                    values = next;
+                }
+                Ok(values)
+            }
+        }
+    }
+
+    /// Mean and (when asked for) latent variance at x: `[b, d]`, of the first `count` rows.
+    pub fn predict(
+        &self,
+        design: &Design,
+        hyper: &Hyper,
+        (x, start): (ArrayView2<'_, f64>, ArrayView2<'_, f64>),
+        count: usize,
+        variance: bool,
+    ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
+        let inputs = self.inputs(design, x, start)?;
+        let stars = design.top(x, inputs.view(), hyper)?;
+        let mut k = Array2::zeros((x.nrows(), self.top.anchors.len()));
+        stars.tile(0, &self.top.anchors, k.view_mut())?;
+        let alpha = self.top.alpha.as_slice().unwrap_or_default();
+        let mean = row_slices(&k).take(count).map(|row| dot(row, alpha)).collect();
+        if !variance {
+            return Ok((mean, Vec::new()));
+        }
+        solve_triangular(Side::RightTransposed, self.top.lower.view(), k.view_mut())?;
+        let mut remaining: Vec<f64> = row_slices(&k).take(count).map(|row| hyper.variance - dot(row, row)).collect();
+        if let Some(lower_b) = &self.top.lower_b {
+            solve_triangular(Side::RightTransposed, lower_b.view(), k.view_mut())?;
+            remaining.iter_mut().zip(row_slices(&k)).for_each(|(value, row)| *value += dot(row, row));
+        }
+        // max(0) would turn NaN, the answer to an invalid row, into certainty.
+        remaining.iter_mut().for_each(|value| *value = if *value < 0.0 { 0.0 } else { *value });
+        Ok((mean, remaining))
+    }
+}
+
+// A freshly allocated matrix is contiguous, and a model has at least one inducing point.
+fn row_slices(a: &Array2<f64>) -> impl Iterator<Item = &[f64]> {
+    a.as_slice().unwrap_or_default().chunks_exact(a.ncols().max(1))
+}

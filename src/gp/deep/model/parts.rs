@@ -1,0 +1,283 @@
+//! The mixture as named numbers, and back.
+//!
+//! | name | shape | holds |
+//! |---|---|---|
+//! | `design` | 1 × 7 | hidden layers, hidden length, fitted length, bounds, variance and length of the bottom covariance |
+//! | `x_centre`, `centre`, `projection`, `knots` | | as in the design |
+//! | `anchors` | r × d | features of the anchors of hidden layers |
+//! | `top` | m × d | features of the inducing points, or of all training rows |
+//! | `y` | 1 × n | targets, for an exact top layer only |
+//! | `p<s>.weights.<l>`, `p<s>.below.<l>` | r × D | a hidden layer's weights, and (upper layers) inputs at the anchors |
+//! | `p<s>.u.<l>` | 1 × T | injective: u at the knots |
+//! | `p<s>.top`, `.alpha`, `.lower`, `.lower_b` | | inputs of the top layer at its rows, and its factors |
+
+use std::collections::BTreeMap;
+
+use ndarray::{Array1, Array2, ArrayView1, Axis};
+
+use super::component::{Component, Hidden, Link, Top};
+use super::{DeepParts, Design, Diagnostics};
+use crate::gp::GpError;
+use crate::gp::deep::em::Fit;
+use crate::gp::deep::exact_top::ExactTop;
+use crate::gp::deep::hidden::stationary;
+use crate::gp::deep::knots::Knots;
+use crate::gp::deep::options::{Architecture, PriorMean};
+use crate::gp::deep::sampler::Chain;
+use crate::gp::linalg::Cholesky;
+
+type Numbers = BTreeMap<String, Array2<f64>>;
+
+fn row(values: &[f64]) -> Array2<f64> {
+    ArrayView1::from(values).insert_axis(Axis(0)).to_owned()
+}
+
+/// The parts of the model at the end of a fit.
+pub(super) fn of_fit(fit: &Fit<'_>) -> Result<DeepParts, GpError> {
+    let design = &fit.problem.design;
+    let exact = fit.problem.is_exact();
+    let mut numbers = Numbers::new();
+    let bottom = if fit.problem.hidden.follows_inducing() {
+        (fit.problem.start.variance, fit.problem.start.lengths[0])
+    } else {
+        (1.0, design.length)
+    };
+    let scalars = [
+        design.layers as f64,
+        design.length,
+        design.start_length,
+        design.bounds.0,
+        design.bounds.1,
+        bottom.0,
+        bottom.1,
+    ];
+    numbers.insert("design".to_owned(), row(&scalars));
+    numbers.insert("x_centre".to_owned(), row(&design.x_centre));
+    numbers.insert("centre".to_owned(), row(&design.centre));
+    if let Some(projection) = &design.projection {
+        numbers.insert("projection".to_owned(), projection.clone());
+    }
+    match &design.knots {
+        Some(knots) => drop(numbers.insert("knots".to_owned(), row(&knots.at))),
+        None => drop(numbers.insert("anchors".to_owned(), fit.problem.hidden.anchors.x.clone())),
+    }
+    let top_rows: Vec<usize> = if exact { (0..fit.problem.rows.len()).collect() } else { fit.problem.inducing.clone() };
+    numbers.insert("top".to_owned(), fit.problem.rows.x.select(Axis(0), &top_rows));
+    if exact {
+        numbers.insert("y".to_owned(), fit.problem.y.view().insert_axis(Axis(0)).to_owned());
+    }
+    for (index, chain) in fit.chains.iter().enumerate() {
+        add_particle(fit, index, chain, &top_rows, &mut numbers)?;
+    }
+    let words = [
+        ("architecture", design.architecture.name()),
+        ("prior_mean", if design.prior_mean == PriorMean::Zero { "zero" } else { "identity" }),
+        ("top", if exact { "exact" } else { "sparse" }),
+    ];
+    let count = fit.chains.len().max(1) as f64;
+    Ok(DeepParts {
+        kernel: design.kernel,
+        hyper: fit.problem.hyper.clone(),
+        inducing: fit.problem.inducing.clone(),
+        words: words.into_iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect(),
+        numbers,
+        bound: fit.chains.iter().map(Chain::bound).sum::<Option<f64>>().map(|total| total / count),
+        log_likelihood: fit.chains.iter().map(Chain::log_likelihood).sum::<f64>() / count,
+        diagnostics: Diagnostics::new(&fit.frozen, fit.frozen_moves, fit.problem.jitter),
+    })
+}
+
+fn add_particle(
+    fit: &Fit<'_>,
+    index: usize,
+    chain: &Chain,
+    top_rows: &[usize],
+    numbers: &mut Numbers,
+) -> Result<(), GpError> {
+    let (design, hidden) = (&fit.problem.design, &fit.problem.hidden);
+    let target = fit.problem.target();
+    let prepared = target.prepare(&chain.white)?;
+    let mut add = |name: String, value: Array2<f64>| drop(numbers.insert(format!("p{index:04}.{name}"), value));
+    for (level, layer) in prepared.layers.iter().enumerate() {
+        if let Some(map) = &layer.map {
+            add(format!("u.{level}"), row(&map.u.to_vec()));
+        } else if hidden.follows_inducing() {
+            // One interpolation from the inducing points stands for all layers.
+            if level + 1 == design.layers {
+                let mut weights = &layer.values - &design.mean(hidden.anchors.start.view());
+                let (_, factor) = stationary(design, hidden.anchors.x.view(), &fit.problem.start)?;
+                factor.solve_lower(weights.view_mut())?;
+                factor.solve_lower_transposed(weights.view_mut())?;
+                add("weights.0".to_owned(), weights);
+            }
+        } else {
+            add(format!("weights.{level}"), hidden.weights(layer, &chain.white[level])?);
+            if level > 0 {
+                add(format!("below.{level}"), prepared.layers[level - 1].inputs.clone());
+            }
+        }
+    }
+    let rows = hidden.list(&fit.problem.rows, top_rows);
+    add("top".to_owned(), target.forward(&prepared, &rows, false)?.inputs);
+    if !fit.problem.is_exact() {
+        let state = target.state(&chain.white)?;
+        add("alpha".to_owned(), row(&state.alpha()?.to_vec()));
+        add("lower".to_owned(), state.lower().to_owned());
+        add("lower_b".to_owned(), state.lower_b().to_owned());
+    }
+    Ok(())
+}
+
+/// What a set of parts describes, checked.
+pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Vec<Component>), GpError> {
+    let reader = Reader { parts };
+    if let Some(name) =
+        parts.numbers.iter().find(|(_, values)| !values.iter().all(|v| v.is_finite())).map(|(name, _)| name)
+    {
+        return Err(GpError::value(format!("`{name}` holds NaN or an infinite value")));
+    }
+    let (design, bottom) = reader.design()?;
+    parts.hyper.check(design.width())?;
+    if parts.hyper.lengths.len() != 1 {
+        return Err(GpError::shape("a deep model has one correlation length"));
+    }
+    let mut components = Vec::new();
+    while parts.numbers.contains_key(&format!("p{:04}.top", components.len())) {
+        components.push(reader.component(&design, bottom, components.len())?);
+    }
+    if components.is_empty() {
+        return Err(GpError::shape("a mixture without particles"));
+    }
+    Ok((design, components))
+}
+
+struct Reader<'a> {
+    parts: &'a DeepParts,
+}
+
+impl Reader<'_> {
+    fn matrix(&self, name: &str, rows: Option<usize>, columns: Option<usize>) -> Result<Array2<f64>, GpError> {
+        let found = self.parts.numbers.get(name).ok_or_else(|| GpError::shape(format!("`{name}` is missing")))?;
+        let (r, c) = found.dim();
+        if rows.is_some_and(|rows| rows != r) || columns.is_some_and(|columns| columns != c) || found.is_empty() {
+            return Err(GpError::shape(format!("`{name}` is {r} × {c}")));
+        }
+        Ok(found.as_standard_layout().into_owned())
+    }
+
+    fn row(&self, name: &str) -> Result<Vec<f64>, GpError> {
+        self.matrix(name, Some(1), None).map(|row| row.into_iter().collect())
+    }
+
+    fn word(&self, name: &str) -> Result<&str, GpError> {
+        self.parts.words.get(name).map(String::as_str).ok_or_else(|| GpError::value(format!("`{name}` is missing")))
+    }
+
+    fn design(&self) -> Result<(Design, (f64, f64)), GpError> {
+        let word = self.word("architecture")?;
+        let architecture = Architecture::ALL.into_iter().find(|known| known.name() == word);
+        let architecture = architecture.ok_or_else(|| GpError::value(format!("architecture `{word}`")))?;
+        let prior_mean = match self.word("prior_mean")? {
+            "zero" => PriorMean::Zero,
+            "identity" => PriorMean::Identity,
+            other => return Err(GpError::value(format!("prior mean `{other}`"))),
+        };
+        let scalars = self.row("design")?;
+        let [layers, length, start_length, u_min, u_max, variance, bottom_length] = scalars[..] else {
+            return Err(GpError::shape("`design` has seven numbers"));
+        };
+        if scalars.iter().any(|value| *value <= 0.0) || layers > 1000.0 {
+            return Err(GpError::value("the numbers of `design` are positive"));
+        }
+        let x_centre = self.row("x_centre")?;
+        let centre = self.row("centre")?;
+        let projection = match self.parts.numbers.contains_key("projection") {
+            true => Some(self.matrix("projection", Some(x_centre.len()), Some(centre.len()))?),
+            false => None,
+        };
+        let width = if architecture == Architecture::Convolution { 1 } else { x_centre.len() };
+        if projection.is_none() && centre.len() != width {
+            return Err(GpError::shape("`centre` has the width of hidden layers"));
+        }
+        let knots = if architecture == Architecture::Injective {
+            let at = self.row("knots")?;
+            if !at.is_sorted_by(|a, b| a < b) || x_centre.len() != 1 {
+                return Err(GpError::value("knots are increasing, and for one feature"));
+            }
+            Some(Knots::new(at, u_min))
+        } else {
+            None
+        };
+        let design = Design {
+            architecture,
+            kernel: self.parts.kernel,
+            layers: layers as usize,
+            prior_mean,
+            length,
+            start_length,
+            bounds: (u_min, u_max),
+            x_centre,
+            projection,
+            centre,
+            knots,
+        };
+        Ok((design, (variance, bottom_length)))
+    }
+
+    fn component(&self, design: &Design, bottom: (f64, f64), index: usize) -> Result<Component, GpError> {
+        let name = |what: &str| format!("p{index:04}.{what}");
+        let hidden = match &design.knots {
+            Some(knots) => {
+                let u: Array1<f64> = self.row(&name(&format!("u.{}", design.layers - 1)))?.into();
+                if u.len() != knots.at.len() {
+                    return Err(GpError::shape("as many slopes as knots"));
+                }
+                Hidden::Map { g: knots.integrate(u.view()), ends: knots.ends(u.view()) }
+            }
+            None => Hidden::Chain { bottom, layers: self.links(design, bottom, index)? },
+        };
+        Ok(Component { hidden, top: self.top(design, index)? })
+    }
+
+    fn links(&self, design: &Design, bottom: (f64, f64), index: usize) -> Result<Vec<Link>, GpError> {
+        let x = self.matrix("anchors", None, Some(design.x_centre.len()))?;
+        let (r, width) = (x.nrows(), design.width());
+        let mut links = Vec::new();
+        loop {
+            let level = links.len();
+            let weights = format!("p{index:04}.weights.{level}");
+            if level > 0 && !self.parts.numbers.contains_key(&weights) {
+                return Ok(links);
+            }
+            let weights = self.matrix(&weights, Some(r), Some(width))?;
+            let anchors = if level == 0 {
+                crate::gp::deep::Warped::stationary(design.kernel, bottom, x.view(), &design.x_centre)?
+            } else {
+                let below = self.matrix(&format!("p{index:04}.below.{level}"), Some(r), Some(width))?;
+                design.hidden(x.view(), below.view())?
+            };
+            links.push(Link { anchors, weights });
+        }
+    }
+
+    fn top(&self, design: &Design, index: usize) -> Result<Top, GpError> {
+        let name = |what: &str| format!("p{index:04}.{what}");
+        let x = self.matrix("top", None, Some(design.x_centre.len()))?;
+        let m = x.nrows();
+        let inputs = self.matrix(&name("top"), Some(m), Some(design.width()))?;
+        let hyper = &self.parts.hyper;
+        let anchors = design.top(x.view(), inputs.view(), hyper)?;
+        if self.word("top")? == "exact" {
+            let y: Array1<f64> = self.matrix("y", Some(1), Some(m))?.into_iter().collect();
+            let top = ExactTop::new(anchors, y.view(), hyper.noise)?;
+            let (anchors, alpha, lower) = (top.covariance, top.alpha, top.factor.into_lower());
+            return Ok(Top { anchors, alpha, lower, lower_b: None });
+        }
+        let alpha: Array1<f64> = self.matrix(&name("alpha"), Some(1), Some(m))?.into_iter().collect();
+        let factor = |what: &str| {
+            let lower = self.matrix(&name(what), Some(m), Some(m))?;
+            Cholesky::from_lower(lower).map(Cholesky::into_lower)
+        };
+        Ok(Top { anchors, alpha, lower: factor("lower")?, lower_b: Some(factor("lower_b")?) })
+    }
+}

@@ -1,0 +1,206 @@
+//! Hamiltonian Monte Carlo in whitened variables, the Gaussian part solved exactly.
+//!
+//! One step: half a kick v += ½ε∇ℓ, the rotation (ξ, v) ← (ξ cos ε + v sin ε, v cos ε − ξ sin ε), half a kick. Without
+//! ℓ this is exact for any ε; H = −ℓ + ½‖ξ‖² + ½‖v‖². The step size follows dual averaging (Hoffman and Gelman, 2014).
+
+use ndarray::Array2;
+use rand_chacha::ChaCha8Rng;
+
+use super::{Moves, Place, normals_like, unless_undefined};
+use crate::gp::GpError;
+use crate::gp::deep::target::{Density, LogDensity};
+use crate::gp::random::uniform;
+
+/// Probability of acceptance that is aimed at.
+const AIM: f64 = 0.8;
+/// Step tried first when none is known.
+const FIRST_STEP: f64 = 0.05;
+const SMALLEST_STEP: f64 = 1e-8;
+/// Steps are multiplied by a draw of U(1 − x, 1 + x), one for each transition.
+const SPREAD: f64 = 0.2;
+// Of dual averaging, as its authors recommend.
+const SHRINKAGE: f64 = 0.05;
+const DELAY: f64 = 10.0;
+const FORGETTING: f64 = 0.75;
+
+/// Step size, and what dual averaging remembers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hmc {
+    leapfrog: usize,
+    // Logarithms of the step, of its average, and of what both shrink to.
+    step: f64,
+    average: f64,
+    anchor: f64,
+    error: f64,
+    count: f64,
+    // Whether a first step was found.
+    ready: bool,
+}
+
+struct Momentum {
+    v: Vec<Array2<f64>>,
+    gradient: Vec<Array2<f64>>,
+}
+
+impl Hmc {
+    /// Before the first transition.
+    pub fn new(leapfrog: usize) -> Self {
+        let step = FIRST_STEP.ln();
+        Self { leapfrog, step, average: step, anchor: step, error: 0.0, count: 0.0, ready: false }
+    }
+
+    pub(super) fn to_numbers(&self) -> Vec<f64> {
+        let ready = if self.ready { 1.0 } else { 0.0 };
+        vec![self.step, self.average, self.anchor, self.error, self.count, ready]
+    }
+
+    pub(super) fn from_numbers(leapfrog: usize, numbers: &[f64]) -> Option<Self> {
+        let [step, average, anchor, error, count, ready] = numbers else { return None };
+        let (step, average, anchor) = (*step, *average, *anchor);
+        Some(Self { leapfrog, step, average, anchor, error: *error, count: *count, ready: *ready > 0.0 })
+    }
+
+    pub(super) fn step_size(&self) -> f64 {
+        self.step.exp()
+    }
+
+    pub(super) fn freeze(&mut self) {
+        if self.count > 0.0 {
+            self.step = self.average;
+        }
+    }
+
+    // A longer rotation than a quarter turn only comes back.
+    fn largest_step(&self) -> f64 {
+        std::f64::consts::FRAC_PI_2 / self.leapfrog as f64
+    }
+
+    pub(super) fn run(
+        &mut self,
+        target: &dyn LogDensity,
+        place: &mut Place<'_>,
+        count: usize,
+        adapt: bool,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Moves, GpError> {
+        let mut moves = Moves::default();
+        let Place { white, density, gradient } = place;
+        let mut gradient_here = match gradient.take() {
+            Some(known) => known,
+            None => target.value_and_gradient(white)?.1,
+        };
+        if !self.ready {
+            self.find_first_step(target, white, density, &gradient_here, rng)?;
+        }
+        for _ in 0..count {
+            let step = self.step_size() * (1.0 + SPREAD * (2.0 * uniform(rng) - 1.0));
+            let v: Vec<Array2<f64>> = white.iter().map(|white| normals_like(white, rng)).collect();
+            let before = energy(**density, white, &v);
+            let mut proposal = white.to_vec();
+            let mut momentum = Momentum { v, gradient: gradient_here.clone() };
+            let end = trajectory(target, &mut proposal, &mut momentum, step, self.leapfrog)?;
+            let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
+            // NaN is no reason to accept.
+            let probability = if log_ratio.is_nan() { 0.0 } else { log_ratio.min(0.0).exp() };
+            let accepted = (1.0 - uniform(rng)) <= probability && probability > 0.0;
+            if let (true, Some(end)) = (accepted, end) {
+                (**white, **density, gradient_here) = (proposal, end, momentum.gradient);
+            }
+            moves.tried += 1;
+            moves.accepted += probability;
+            if adapt {
+                self.adapt(probability);
+            }
+        }
+        **gradient = Some(gradient_here);
+        Ok(moves)
+    }
+
+    fn adapt(&mut self, probability: f64) {
+        self.count += 1.0;
+        let share = 1.0 / (self.count + DELAY);
+        self.error = (1.0 - share) * self.error + share * (AIM - probability);
+        let step = self.anchor - self.count.sqrt() / SHRINKAGE * self.error;
+        self.step = step.clamp(SMALLEST_STEP.ln(), self.largest_step().ln());
+        let weight = self.count.powf(-FORGETTING);
+        self.average = weight * self.step + (1.0 - weight) * self.average;
+    }
+
+    // Doubles or halves the step until one step of the trajectory is about as often accepted as not.
+    fn find_first_step(
+        &mut self,
+        target: &dyn LogDensity,
+        white: &[Array2<f64>],
+        density: &Density,
+        gradient: &[Array2<f64>],
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(), GpError> {
+        const TRIALS: usize = 30;
+        let largest = self.largest_step();
+        let v: Vec<Array2<f64>> = white.iter().map(|white| normals_like(white, rng)).collect();
+        let mut step = FIRST_STEP.min(largest);
+        let mut direction = 0.0;
+        for _ in 0..TRIALS {
+            let mut momentum = Momentum { v: v.clone(), gradient: gradient.to_vec() };
+            let mut proposal = white.to_vec();
+            let before = energy(*density, white, &v);
+            let end = trajectory(target, &mut proposal, &mut momentum, step, 1)?;
+            let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
+            // exp of it above one half; NaN counts as below.
+            let now = if log_ratio > -std::f64::consts::LN_2 { 1.0 } else { -1.0 };
+            if direction == 0.0 {
+                direction = now;
+            }
+            if now != direction {
+                break;
+            }
+            step *= 2.0_f64.powf(direction);
+            if step >= largest || step <= SMALLEST_STEP {
+                break;
+            }
+        }
+        // One step is easier than a trajectory.
+        self.step = (0.5 * step).clamp(SMALLEST_STEP, largest).ln();
+        (self.average, self.anchor, self.ready) = (self.step, self.step + 2.0_f64.ln(), true);
+        Ok(())
+    }
+}
+
+// H = −ℓ + ½‖ξ‖² + ½‖v‖².
+fn energy(density: Density, white: &[Array2<f64>], v: &[Array2<f64>]) -> f64 {
+    let squares = |all: &[Array2<f64>]| all.iter().flatten().map(|x| x * x).sum::<f64>();
+    -density.log_likelihood + 0.5 * (squares(white) + squares(v))
+}
+
+// Follows the motion; `None` where ℓ is not defined on the way.
+fn trajectory(
+    target: &dyn LogDensity,
+    white: &mut [Array2<f64>],
+    momentum: &mut Momentum,
+    step: f64,
+    leapfrog: usize,
+) -> Result<Option<Density>, GpError> {
+    let (sin, cos) = step.sin_cos();
+    let mut end = None;
+    for _ in 0..leapfrog {
+        kick(momentum, 0.5 * step);
+        for (white, v) in white.iter_mut().zip(&mut momentum.v) {
+            for (xi, v) in white.iter_mut().zip(v.iter_mut()) {
+                (*xi, *v) = (*xi * cos + *v * sin, *v * cos - *xi * sin);
+            }
+        }
+        let Some((density, gradient)) = unless_undefined(target.value_and_gradient(white))? else {
+            return Ok(None);
+        };
+        momentum.gradient = gradient;
+        kick(momentum, 0.5 * step);
+        end = Some(density);
+    }
+    Ok(end)
+}
+
+fn kick(momentum: &mut Momentum, size: f64) {
+    for (v, gradient) in momentum.v.iter_mut().zip(&momentum.gradient) {
+        v.scaled_add(size, gradient);
+    }
+}

@@ -1,0 +1,103 @@
+//! Whitened preconditioned Crank–Nicolson: ξ' = √(1−β²) ξ + β w, accepted with min(1, exp(ℓ(ξ') − ℓ(ξ))).
+//!
+//! A step proposes one layer after the other, each with its own β.
+
+use ndarray::Array2;
+use rand_chacha::ChaCha8Rng;
+
+use super::{Moves, normals_like, unless_undefined};
+use crate::gp::GpError;
+use crate::gp::deep::target::{Density, LogDensity};
+use crate::gp::random::uniform;
+
+/// Where β starts.
+const FIRST_STEP: f64 = 0.025;
+/// β changes after so many steps.
+const WINDOW: f64 = 50.0;
+/// Acceptance that is aimed at.
+const AIM: std::ops::RangeInclusive<f64> = 0.25..=0.3;
+const SMALLEST_STEP: f64 = 1e-6;
+const LARGEST_STEP: f64 = 1.0;
+
+/// Step sizes, and acceptance since they last changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pcn {
+    // One of each per layer.
+    step: Vec<f64>,
+    accepted: Vec<f64>,
+    tried: f64,
+}
+
+impl Pcn {
+    /// Before the first step.
+    pub fn new(layers: usize) -> Self {
+        Self { step: vec![FIRST_STEP; layers], accepted: vec![0.0; layers], tried: 0.0 }
+    }
+
+    pub(super) fn to_numbers(&self) -> Vec<f64> {
+        self.step.iter().chain(&self.accepted).copied().chain([self.tried]).collect()
+    }
+
+    pub(super) fn from_numbers(layers: usize, numbers: &[f64]) -> Option<Self> {
+        if numbers.len() != 2 * layers + 1 {
+            return None;
+        }
+        let (step, rest) = numbers.split_at(layers);
+        let (accepted, tried) = rest.split_at(layers);
+        Some(Self { step: step.to_vec(), accepted: accepted.to_vec(), tried: tried[0] })
+    }
+
+    pub(super) fn step_size(&self) -> f64 {
+        self.step.iter().sum::<f64>() / self.step.len().max(1) as f64
+    }
+
+    pub(super) fn run(
+        &mut self,
+        target: &dyn LogDensity,
+        white: &mut [Array2<f64>],
+        density: &mut Density,
+        count: usize,
+        adapt: bool,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Moves, GpError> {
+        let mut moves = Moves::default();
+        for _ in 0..count {
+            for layer in 0..white.len() {
+                let beta = self.step[layer];
+                let mut proposal = normals_like(&white[layer], rng);
+                let keep = (1.0 - beta * beta).sqrt();
+                proposal.zip_mut_with(&white[layer], |w, xi| *w = keep * xi + beta * *w);
+                std::mem::swap(&mut white[layer], &mut proposal);
+                let proposed = unless_undefined(target.value(white))?;
+                let log_u = (1.0 - uniform(rng)).ln();
+                moves.tried += 1;
+                match proposed {
+                    Some(new) if log_u < new.log_likelihood - density.log_likelihood => {
+                        *density = new;
+                        moves.accepted += 1.0;
+                        self.accepted[layer] += 1.0;
+                    }
+                    _ => white[layer] = proposal,
+                }
+            }
+            self.tried += 1.0;
+            if adapt && self.tried >= WINDOW {
+                self.adapt();
+            }
+        }
+        Ok(moves)
+    }
+
+    fn adapt(&mut self) {
+        for (step, accepted) in self.step.iter_mut().zip(&mut self.accepted) {
+            let rate = *accepted / self.tried;
+            if rate > *AIM.end() {
+                *step = (*step * 1.25).min(LARGEST_STEP);
+            } else if rate < *AIM.start() {
+                *step = (*step * 0.8).max(SMALLEST_STEP);
+            }
+            *accepted = 0.0;
+        }
+        self.tried = 0.0;
+    }
+}

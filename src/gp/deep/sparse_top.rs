@@ -1,0 +1,134 @@
+//! The top layer with inducing points: one pass over the rows for ℓ, a second one for its gradient.
+//!
+//! With β̃ = B⁻¹Vy/γ², the derivatives by the covariances are, in a form that stays accurate where K_mm is
+//! ill-conditioned,
+//!
+//! ```text
+//! ∂ℓ/∂K_mn = L⁻ᵀ [β̃ (y − Vᵀβ̃)ᵀ − B⁻¹V]/γ²        ∂ℓ/∂K_mm = ½ L⁻ᵀ (I − B⁻¹ − β̃β̃ᵀ) L⁻¹
+//! ```
+//!
+//! From there they go back to the inputs of the top layer and through the hidden layers, tile by tile. The inducing
+//! rows are a tile of their own.
+
+use std::ops::Range;
+
+use ndarray::{Array1, Array2, ArrayView1, s};
+
+use super::hidden::{Bars, Prepared, Tile};
+use super::target::{Density, Target, Top, density};
+use super::warped::{Slopes, Warped};
+use crate::gp::GpError;
+use crate::gp::linalg::{Side, TILE, dot, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::sparse::{State, Sums, factor_at, whitened_tile};
+
+/// The sparse model of the top layer, and the hidden layers at the inducing points.
+pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<Warped>, Tile), GpError> {
+    let Top::Sparse { inducing, rows, level } = &target.top else {
+        return Err(GpError::value("a top layer without inducing points"));
+    };
+    let tile = target.forward(prepared, rows, true)?;
+    let at_inducing = target.warped(rows, &tile)?;
+    let lower = factor_at(&at_inducing, *level)?;
+    let m = inducing.len();
+    let parts = over_chunks(target.rows.len(), m * m, |chunk| {
+        let mut part = Sums::zeros(m);
+        let mut room = Array2::zeros((chunk.len().min(TILE), m));
+        for range in tiles(chunk) {
+            let rows = target.hidden.range(target.rows, range.start, range.end);
+            let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
+            let mut v = room.slice_mut(s![..range.len(), ..]);
+            whitened_tile(&covariance, 0, &at_inducing, lower.lower(), v.view_mut())?;
+            part.add(v.view(), target.y.slice(s![range]))?;
+        }
+        Ok(part)
+    })?;
+    let sums = Sums::total(m, parts);
+    let state = State::from_sums(inducing, at_inducing, lower, sums, target.y, *level)?;
+    Ok((state, tile))
+}
+
+/// ℓ, and its derivatives on their way back to ξ.
+pub(super) fn value_and_bars(target: &Target<'_>, prepared: &Prepared) -> Result<(Density, Bars), GpError> {
+    let (state, at_inducing) = state(target, prepared)?;
+    let Top::Sparse { rows, .. } = &target.top else {
+        return Err(GpError::value("a top layer without inducing points"));
+    };
+    let back = Back { target, prepared, state: &state, inverse_b: state.factor_b().inverse()? };
+    let (m, coordinates) = (state.len(), state.inducing().coordinates());
+    let size = m * coordinates + target.hidden.bars(target.design).size();
+    let parts = over_chunks(target.rows.len(), size, |chunk| back.chunk(chunk))?;
+    let mut bars = target.hidden.bars(target.design);
+    let mut by_inducing = Array2::zeros((m, coordinates));
+    for (part, part_by_inducing) in &parts {
+        bars.add(part);
+        by_inducing += part_by_inducing;
+    }
+    by_inducing += &back.between_inducing()?;
+    let bar = target.design.warped_back(at_inducing.inputs.view(), by_inducing, target.hyper.lengths[0]);
+    target.hidden.backward(target.design, prepared, rows, &at_inducing, bar, &mut bars)?;
+    Ok((density(&state), bars))
+}
+
+struct Back<'a, 't> {
+    target: &'a Target<'t>,
+    prepared: &'a Prepared,
+    state: &'a State<Warped>,
+    inverse_b: Array2<f64>,
+}
+
+impl Back<'_, '_> {
+    // Derivatives of a chunk of rows, and by what the top covariance knows of the inducing points, [m, D].
+    fn chunk(&self, chunk: Range<usize>) -> Result<(Bars, Array2<f64>), GpError> {
+        let Self { target, prepared, state, .. } = *self;
+        let (m, inducing) = (state.len(), state.inducing());
+        let mut bars = target.hidden.bars(target.design);
+        let mut by_inducing = Array2::zeros((m, inducing.coordinates()));
+        let size = (chunk.len().min(TILE), m);
+        let (mut whitened, mut bar) = (Array2::zeros(size), Array2::zeros(size));
+        let mut slopes = Slopes::new(inducing, size.0, size.1);
+        for range in tiles(chunk) {
+            let rows = target.hidden.range(target.rows, range.start, range.end);
+            let tile = target.forward(prepared, &rows, true)?;
+            let covariance = target.warped(&rows, &tile)?;
+            let (mut v, mut by_k) = (whitened.slice_mut(s![..range.len(), ..]), bar.slice_mut(s![..range.len(), ..]));
+            covariance.tile_with_slopes(0, inducing, v.view_mut(), &mut slopes)?;
+            solve_triangular(Side::RightTransposed, state.lower(), v.view_mut())?;
+            self.by_covariance(v.view(), target.y.slice(s![range.clone()]), by_k.view_mut())?;
+            let mut own = Array2::zeros((range.len(), inducing.coordinates()));
+            covariance.pull_back(0, inducing, by_k, &slopes, own.view_mut(), by_inducing.view_mut())?;
+            let own = target.design.warped_back(tile.inputs.view(), own, target.hyper.lengths[0]);
+            target.hidden.backward(target.design, prepared, &rows, &tile, own, &mut bars)?;
+        }
+        Ok((bars, by_inducing))
+    }
+
+    // ∂ℓ/∂K_mn of a tile, transposed, into out: [b, m], for v: [b, m], y: [b].
+    fn by_covariance(
+        &self,
+        v: ndarray::ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        mut out: ndarray::ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        let noise = self.state.level().noise;
+        let beta: Array1<f64> = self.state.beta().to_owned();
+        let beta = beta.as_slice().unwrap_or_default();
+        for ((mut row, v), y) in out.outer_iter_mut().zip(v.outer_iter()).zip(y) {
+            let residual = (y - dot(v.as_slice().unwrap_or_default(), beta)) / noise;
+            row.iter_mut().zip(beta).for_each(|(out, beta)| *out = residual * beta);
+        }
+        gemm_nt(-1.0 / noise, v, self.inverse_b.view(), 1.0, out.view_mut())?;
+        solve_triangular(Side::Right, self.state.lower(), out)
+    }
+
+    // What the covariances among the inducing points contribute, [m, D].
+    fn between_inducing(&self) -> Result<Array2<f64>, GpError> {
+        let (m, beta) = (self.state.len(), self.state.beta());
+        let mut bar = Array2::from_shape_fn((m, m), |(i, j)| {
+            let unit = if i == j { 1.0 } else { 0.0 };
+            0.5 * (unit - self.inverse_b[[i, j]] - beta[i] * beta[j])
+        });
+        solve_triangular(Side::LeftTransposed, self.state.lower(), bar.view_mut())?;
+        solve_triangular(Side::Right, self.state.lower(), bar.view_mut())?;
+        super::hidden::back_to_sites(self.state.inducing(), bar)
+    }
+}

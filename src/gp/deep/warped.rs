@@ -1,0 +1,264 @@
+//! The covariance of a layer at some rows, given the layer below: what that layer has made of the rows.
+//!
+//! | architecture | rows become |
+//! |---|---|
+//! | composition, injective | points of a stationary covariance: the values below, or the map g of the feature |
+//! | convolution | places x with a local correlation length a |
+//!
+//! With local lengths (Paciorek and Schervish), h = a²:
+//!
+//! ```text
+//! k = σ² (2√(hh')/(h+h'))^{d/2} ρ(√q),   q = 2‖x−x'‖²/(h+h')
+//! ```
+//!
+//! The paper prints ρ(2‖x−x'‖/(h+h')), which is not positive semi-definite; this is the form its factor belongs to.
+//!
+//! Derivatives go backwards: from those by the entries of K to those by the (scaled) points u or the lengths a.
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+
+use crate::gp::GpError;
+use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary};
+use crate::gp::linalg::{gemm_nn, gemm_tn};
+
+/// A layer's covariance function at some rows.
+#[derive(Debug, Clone)]
+pub enum Warped {
+    /// Stationary in some points.
+    Stationary(Stationary),
+    /// With a local correlation length.
+    Local(Local),
+}
+
+/// Places with local correlation lengths.
+#[derive(Debug, Clone)]
+pub struct Local {
+    places: Points,
+    lengths: Vec<f64>,
+    kernel: Kernel,
+    variance: f64,
+}
+
+/// What the derivatives of a tile of covariances need, `[b, m]` each.
+#[derive(Debug, Clone)]
+pub(crate) struct Slopes {
+    // Stationary: w with ∂k/∂u = −w (u − u'). Local: k itself.
+    one: Array2<f64>,
+    // Local: (d k − w q)/(h + h').
+    two: Array2<f64>,
+}
+
+impl Slopes {
+    /// Room for tiles of the size b × m.
+    pub fn new(like: &Warped, b: usize, m: usize) -> Self {
+        let second = if matches!(like, Warped::Local(_)) { (b, m) } else { (0, 0) };
+        Self { one: Array2::zeros((b, m)), two: Array2::zeros(second) }
+    }
+}
+
+impl Warped {
+    /// Stationary in values: `[k, D]` around centre: `[D]`.
+    pub fn stationary(
+        kernel: Kernel,
+        (variance, length): (f64, f64),
+        values: ArrayView2<'_, f64>,
+        centre: &[f64],
+    ) -> Result<Self, GpError> {
+        let hyper = Hyper::isotropic(variance, length, 0.0);
+        Stationary::new(kernel, &hyper, values, centre).map(Self::Stationary)
+    }
+
+    /// At x: `[k, d]` around centre: `[d]`, with local lengths: `[k]`.
+    pub fn local(
+        kernel: Kernel,
+        variance: f64,
+        x: ArrayView2<'_, f64>,
+        centre: &[f64],
+        lengths: Vec<f64>,
+    ) -> Result<Self, GpError> {
+        if lengths.len() != x.nrows() {
+            return Err(GpError::shape(format!("{} local lengths of {} rows", lengths.len(), x.nrows())));
+        }
+        Ok(Self::Local(Local { places: Points::new(x, centre, &[1.0])?, lengths, kernel, variance }))
+    }
+
+    /// Number of coordinates that derivatives are taken by.
+    pub(crate) fn coordinates(&self) -> usize {
+        match self {
+            Self::Stationary(stationary) => stationary.points().rows().ncols(),
+            Self::Local(_) => 1,
+        }
+    }
+
+    /// Covariances of the rows `first..` with all rows of `other` into k: `[b, m]`, and what their derivatives need.
+    pub(crate) fn tile_with_slopes(
+        &self,
+        first: usize,
+        other: &Self,
+        k: ArrayViewMut2<'_, f64>,
+        slopes: &mut Slopes,
+    ) -> Result<(), GpError> {
+        let b = k.nrows();
+        match (self, other) {
+            (Self::Stationary(own), Self::Stationary(other)) => {
+                own.tile_with_length_weight(first, other, k, slopes.one.slice_mut(s![..b, ..]))
+            }
+            (Self::Local(own), Self::Local(other)) => own.tile_with_slopes(first, other, k, b, slopes),
+            _ => Err(different()),
+        }
+    }
+
+    /// Takes bar: `[b, m]`, the derivative of something by the covariances of the rows `first..` with `other`, back to
+    /// the rows: adds the derivatives by their own coordinates to own: `[b, D]`, by those of the others to others: `[m, D]`.
+    pub(crate) fn pull_back(
+        &self,
+        first: usize,
+        other: &Self,
+        mut bar: ArrayViewMut2<'_, f64>,
+        slopes: &Slopes,
+        mut own: ArrayViewMut2<'_, f64>,
+        mut others: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        let b = bar.nrows();
+        match (self, other) {
+            (Self::Stationary(left), Self::Stationary(right)) => {
+                bar *= &slopes.one.slice(s![..b, ..]);
+                let (u, z) = (left.points().rows().slice_move(s![first..first + b, ..]), right.points().rows());
+                gemm_nn(1.0, bar.view(), z, 1.0, own.view_mut())?;
+                gemm_tn(1.0, bar.view(), u, 1.0, others.view_mut())?;
+                subtract_scaled(own, &sums_of_rows(bar.view()), u);
+                subtract_scaled(others, &sums_of_columns(bar.view()), z);
+                Ok(())
+            }
+            (Self::Local(left), Self::Local(right)) => {
+                let half = 0.5 * left.places.rows().ncols() as f64;
+                let by_k = &bar * &slopes.one.slice(s![..b, ..]);
+                bar *= &slopes.two.slice(s![..b, ..]);
+                let add = |mut to: ArrayViewMut2<'_, f64>, lengths: &[f64], k: &[f64], c: &[f64]| {
+                    for (i, a) in lengths.iter().enumerate() {
+                        to[[i, 0]] += half / a * k[i] - a * c[i];
+                    }
+                };
+                let lengths = &left.lengths[first..first + b];
+                add(own.view_mut(), lengths, &sums_of_rows(by_k.view()), &sums_of_rows(bar.view()));
+                add(others.view_mut(), &right.lengths, &sums_of_columns(by_k.view()), &sums_of_columns(bar.view()));
+                Ok(())
+            }
+            _ => Err(different()),
+        }
+    }
+}
+
+impl Local {
+    fn tile(&self, first: usize, other: &Self, mut out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+        self.scaled_distances(first, other, out.view_mut())?;
+        for (i, mut row) in out.outer_iter_mut().enumerate() {
+            let row = row.as_slice_mut().ok_or_else(|| GpError::shape("a matrix is not stored by rows"))?;
+            self.kernel.covariances(self.variance, row);
+            self.damp(first + i, other, row);
+        }
+        Ok(())
+    }
+
+    fn tile_with_slopes(
+        &self,
+        first: usize,
+        other: &Self,
+        mut k: ArrayViewMut2<'_, f64>,
+        b: usize,
+        slopes: &mut Slopes,
+    ) -> Result<(), GpError> {
+        let dimension = self.places.rows().ncols() as f64;
+        let mut q = slopes.two.slice_mut(s![..b, ..]);
+        self.scaled_distances(first, other, q.view_mut())?;
+        for (i, (mut k, mut q)) in k.outer_iter_mut().zip(q.outer_iter_mut()).enumerate() {
+            let (Some(k), Some(q)) = (k.as_slice_mut(), q.as_slice_mut()) else {
+                return Err(GpError::shape("a matrix is not stored by rows"));
+            };
+            k.copy_from_slice(q);
+            self.kernel.covariances(self.variance, k);
+            self.damp(first + i, other, k);
+            let a = self.lengths[first + i];
+            for ((q, k), length) in q.iter_mut().zip(&*k).zip(&other.lengths) {
+                let w = self.kernel.length_weight(*k, *q);
+                *q = (dimension * k - w * *q) / (a * a + length * length);
+            }
+        }
+        slopes.one.slice_mut(s![..b, ..]).assign(&k);
+        Ok(())
+    }
+
+    // q = 2‖x−x'‖²/(h+h'), into out: [b, m].
+    fn scaled_distances(&self, first: usize, other: &Self, mut out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+        self.places.squared_distances(first, &other.places, out.view_mut())?;
+        for (mut row, a) in out.outer_iter_mut().zip(&self.lengths[first..]) {
+            for (value, length) in row.iter_mut().zip(&other.lengths) {
+                *value *= 2.0 / (a * a + length * length);
+            }
+        }
+        Ok(())
+    }
+
+    // Multiplies by (2√(hh')/(h+h'))^{d/2}.
+    fn damp(&self, i: usize, other: &Self, row: &mut [f64]) {
+        let a = self.lengths[i];
+        let power = self.places.rows().ncols() as i32;
+        for (value, length) in row.iter_mut().zip(&other.lengths) {
+            *value *= (2.0 * a * length / (a * a + length * length)).sqrt().powi(power);
+        }
+    }
+}
+
+impl Covariance for Warped {
+    fn len(&self) -> usize {
+        match self {
+            Self::Stationary(stationary) => stationary.len(),
+            Self::Local(local) => local.lengths.len(),
+        }
+    }
+
+    fn variance(&self) -> f64 {
+        match self {
+            Self::Stationary(stationary) => stationary.variance(),
+            Self::Local(local) => local.variance,
+        }
+    }
+
+    fn select(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Stationary(stationary) => Self::Stationary(stationary.select(rows)),
+            Self::Local(local) => Self::Local(Local {
+                places: local.places.select(rows),
+                lengths: rows.iter().map(|row| local.lengths[*row]).collect(),
+                ..*local
+            }),
+        }
+    }
+
+    fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+        match (self, other) {
+            (Self::Stationary(own), Self::Stationary(other)) => own.tile(first, other, out),
+            (Self::Local(own), Self::Local(other)) => own.tile(first, other, out),
+            _ => Err(different()),
+        }
+    }
+}
+
+fn different() -> GpError {
+    GpError::shape("rows of different architectures")
+}
+
+fn sums_of_rows(a: ArrayView2<'_, f64>) -> Vec<f64> {
+    a.outer_iter().map(|row| row.iter().sum()).collect()
+}
+
+fn sums_of_columns(a: ArrayView2<'_, f64>) -> Vec<f64> {
+    a.sum_axis(Axis(0)).to_vec()
+}
+
+// to ← to − diag(factors) points
+fn subtract_scaled(mut to: ArrayViewMut2<'_, f64>, factors: &[f64], points: ArrayView2<'_, f64>) {
+    for ((mut to, factor), point) in to.outer_iter_mut().zip(factors).zip(points.outer_iter()) {
+        to.scaled_add(-factor, &point);
+    }
+}

@@ -1,0 +1,90 @@
+//! The gradient of the deep log-likelihood against central differences, for every combination of its parts.
+
+use crate::naive::{normal_matrix, regression};
+use ndarray::Array2;
+use stride_pipe::gp::deep::{
+    Architecture, DeepOptions, HiddenKind, LogDensity, Points, PriorMean, Problem, SamplerKind, Start,
+};
+use stride_pipe::gp::exact::ExactOptions;
+use stride_pipe::gp::kernel::{Hyper, Kernel};
+use stride_pipe::gp::sparse::{JITTER, SparseOptions};
+
+/// A small problem with the given parts, and hidden variables that are not special.
+pub fn problem(options: &DeepOptions, n: usize, width: usize, seed: u64) -> (Problem, Vec<Array2<f64>>) {
+    let d = if options.architecture == Architecture::Injective { 1 } else { 2 };
+    let (x, y) = regression(seed, n, d, 0.2);
+    let start = Hyper::isotropic(1.3, 1.1, 0.15);
+    let rows: Vec<usize> = (0..n).collect();
+    let inducing = if matches!(options.start, Start::Exact(_)) { Vec::new() } else { (0..n).step_by(4).collect() };
+    let points = Points { inducing, pivots: Err(rows), jitter: JITTER };
+    let mut options = options.clone();
+    if options.architecture == Architecture::Composition {
+        options.width = Some(width);
+    }
+    let problem = Problem::new(x.view(), y.view(), &options, &start, points).unwrap();
+    let mut white = problem.start_white().unwrap();
+    for (layer, white) in white.iter_mut().enumerate() {
+        let size = white.dim();
+        *white += &(normal_matrix(seed + 100 + layer as u64, size.0, size.1) * 0.4);
+    }
+    (problem, white)
+}
+
+pub fn combinations() -> Vec<DeepOptions> {
+    let mut all = Vec::new();
+    for architecture in Architecture::ALL {
+        for hidden in [HiddenKind::Full, HiddenKind::Aca { rank: 9, tolerance: 1e-9, repivot: true }, HiddenKind::Sparse] {
+            for exact in [false, true] {
+                if exact && hidden == HiddenKind::Sparse {
+                    continue;
+                }
+                for (kernel, layers, prior_mean) in [
+                    (Kernel::Rbf, 2, PriorMean::Zero),
+                    (Kernel::Matern32, 3, PriorMean::Identity),
+                    (Kernel::Matern52, 4, PriorMean::Zero),
+                ] {
+                    let start = if exact {
+                        Start::Exact(ExactOptions { kernel, ..ExactOptions::default() })
+                    } else {
+                        Start::Sparse(SparseOptions { kernel, ..SparseOptions::default() })
+                    };
+                    let sampler = SamplerKind::Hmc { transitions: 3, leapfrog: 4 };
+                    all.push(DeepOptions { start, architecture, layers, prior_mean, hidden, sampler, ..DeepOptions::default() });
+                }
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn agrees_with_central_differences_in_every_combination() {
+    for (number, options) in combinations().into_iter().enumerate() {
+        for width in if options.architecture == Architecture::Composition { 1..=3 } else { 1..=1 } {
+            let (problem, white) = problem(&options, 37, width, number as u64);
+            let (at, gradient) = problem.value_and_gradient(&white).unwrap();
+            assert_eq!(at, problem.value(&white).unwrap());
+            for layer in 0..white.len() {
+                let direction = normal_matrix(7 + layer as u64, white[layer].nrows(), white[layer].ncols());
+                let moved = |step: f64| {
+                    let mut white = white.clone();
+                    white[layer].scaled_add(step, &direction);
+                    problem.value(&white).unwrap().log_likelihood
+                };
+                let difference = |h: f64| (moved(h) - moved(-h)) / (2.0 * h);
+                // Two step sizes, the error of second order taken away.
+                let expected = (4.0 * difference(3e-5) - difference(6e-5)) / 3.0;
+                let found: f64 = (&gradient[layer] * &direction).sum();
+                let scale = gradient[layer].iter().map(|g| g.abs()).sum::<f64>().max(1.0);
+                assert!(
+                    (found - expected).abs() < 1e-6 * scale,
+                    "{:?} {:?} {:?} {} layers, width {width}, layer {layer}: {found} against {expected}",
+                    options.architecture,
+                    options.hidden,
+                    options.prior_mean,
+                    options.layers,
+                );
+            }
+        }
+    }
+}
