@@ -3,17 +3,19 @@
 //! `cargo bench --bench sparse_accuracy -- fashion energy m=25,50 seeds=5 rounds=2 trace`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a program for developers")]
 
-use std::path::Path;
+mod common;
+
 use std::time::Instant;
+
+use common::{SETS, Set, read};
 
 use ndarray::{Array1, Array2, Axis};
 use stride_pipe::eval::folds::{Fold, holdout, kfold};
 use stride_pipe::gp::inducing::Candidates;
 use stride_pipe::gp::observer::{Observer, Phase, Progress, TracePoint};
 use stride_pipe::gp::random::{StreamKey, below};
-use stride_pipe::gp::scaling::{FeatureScaling, Scaling};
+use stride_pipe::gp::scaling::Scaling;
 use stride_pipe::gp::sparse::{SparseOptions, fit};
-use stride_pipe::store::{InvalidPolicy, Selection, discover, open};
 
 /// Times the phases, and prints steps when asked to.
 #[derive(Default)]
@@ -52,58 +54,6 @@ impl Clock {
         let spans = self.phases.iter().zip(ends).filter(|((phase, _), _)| *phase == name);
         spans.map(|((_, start), end)| (end - *start).as_secs_f64()).sum()
     }
-}
-
-struct Set {
-    name: &'static str,
-    file: &'static str,
-    target: &'static str,
-    unused: &'static [&'static str],
-    scaling: FeatureScaling,
-}
-
-const SETS: [Set; 4] = [
-    Set {
-        name: "fashion",
-        file: "fashion_vae.parquet",
-        target: "label",
-        unused: &["row_id"],
-        scaling: FeatureScaling::Global,
-    },
-    Set {
-        name: "energy",
-        file: "uci/energy.parquet",
-        target: "heating_load",
-        unused: &["row_id", "cooling_load"],
-        scaling: FeatureScaling::Column,
-    },
-    Set {
-        name: "concrete",
-        file: "uci/concrete.parquet",
-        target: "compressive_strength",
-        unused: &["row_id"],
-        scaling: FeatureScaling::Column,
-    },
-    // For comparison with published figures only: the column `b` of this data set is ethically indefensible.
-    Set {
-        name: "boston",
-        file: "uci/boston.parquet",
-        target: "medv",
-        unused: &["row_id"],
-        scaling: FeatureScaling::Column,
-    },
-];
-
-fn read(set: &Set) -> (Array2<f64>, Array1<f64>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(set.file);
-    let selection = Selection {
-        key: None,
-        features: vec!["*".into()],
-        target: Some(set.target.into()),
-        extra: set.unused.iter().map(|name| (*name).into()).collect(),
-    };
-    let table = open(&discover(&path).unwrap(), &selection, InvalidPolicy::Error).unwrap();
-    (table.features.mapv(f64::from), table.target.unwrap().iter().copied().collect())
 }
 
 /// SMSE of one fold, and one line about it.
