@@ -171,12 +171,21 @@ fn main() {
         };
         folds.truncate(number("folds", 10));
         if let Some(rows) = given.get("rows") {
-            folds.iter_mut().for_each(|fold| fold.train.truncate(rows.parse().unwrap()));
+            for fold in &mut folds {
+                fold.train.truncate(rows.parse().unwrap());
+            }
         }
         let errors: Vec<f64> = folds
             .iter()
-            .map(|fold| run(set, &x, &y, fold, &options, number("seed", 1) as u64, words.iter().any(|word| word == "trace")))
+            .map(|fold| {
+                run(set, &x, &y, fold, &options, number("seed", 1) as u64, words.iter().any(|word| word == "trace"))
+            })
             .collect();
-        println!("{} mean smse {:.5} over {} fold(s)", set.name, errors.iter().sum::<f64>() / errors.len() as f64, errors.len());
+        println!(
+            "{} mean smse {:.5} over {} fold(s)",
+            set.name,
+            errors.iter().sum::<f64>() / errors.len() as f64,
+            errors.len()
+        );
     }
 }

@@ -47,7 +47,8 @@ fn rank_normalised(chains: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let mut scores = vec![0.0; all.len()];
     let mut first = 0;
     while first < order.len() {
-        let end = (first..order.len()).find(|k| all[order[*k]] != all[order[first]]).unwrap_or(order.len());
+        let end =
+            (first..order.len()).find(|k| all[order[*k]].total_cmp(&all[order[first]]).is_ne()).unwrap_or(order.len());
         let rank = 0.5 * (first + 1 + end) as f64;
         let score = normal_quantile((rank - 0.375) / (all.len() as f64 + 0.25));
         order[first..end].iter().for_each(|index| scores[*index] = score);

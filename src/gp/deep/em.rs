@@ -59,16 +59,13 @@ impl<'a> Fit<'a> {
     ) -> Result<Self, GpError> {
         exact::check_training(x, y)?;
         options.check(x.ncols())?;
-        let mut problem = match &resume {
-            Some(state) => {
-                let (inducing, pivots) = (state.inducing.clone(), Ok(state.pivots.clone()));
-                Problem::new(x, y, options, &state.start, Points { inducing, pivots, jitter: state.jitter })?
-            }
-            None => {
-                let (start, inducing, jitter) = stationary_fit(x, y, options, key, observer)?;
-                let pivots = Err(pivot_rows(key, x.nrows()));
-                Problem::new(x, y, options, &start, Points { inducing, pivots, jitter })?
-            }
+        let mut problem = if let Some(state) = &resume {
+            let (inducing, pivots) = (state.inducing.clone(), Ok(state.pivots.clone()));
+            Problem::new(x, y, options, &state.start, Points { inducing, pivots, jitter: state.jitter })?
+        } else {
+            let (start, inducing, jitter) = stationary_fit(x, y, options, key, observer)?;
+            let pivots = Err(pivot_rows(key, x.nrows()));
+            Problem::new(x, y, options, &start, Points { inducing, pivots, jitter })?
         };
         if let Some(state) = &resume {
             problem.set_hyper(state.hyper.clone());
@@ -221,7 +218,9 @@ impl<'a> Fit<'a> {
             }
         }
         if !stretch.adapt {
-            totals.into_iter().for_each(|moves| self.frozen_moves.add(moves));
+            for moves in totals {
+                self.frozen_moves.add(moves);
+            }
         }
         self.chains = chains;
         Ok(())
@@ -240,7 +239,9 @@ impl<'a> Fit<'a> {
             });
         }
         let mut all = Moves::default();
-        totals.iter().for_each(|moves| all.add(*moves));
+        for moves in totals {
+            all.add(*moves);
+        }
         let count = chains.len().max(1) as f64;
         let pcn = matches!(self.options.sampler, SamplerKind::Pcn { .. });
         observer.progress(Progress {

@@ -30,7 +30,8 @@ pub(super) struct Spot {
 pub(super) fn choose(x: ArrayView1<'_, f64>) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..x.len()).collect();
     rows.sort_by(|a, b| x[*a].total_cmp(&x[*b]).then(a.cmp(b)));
-    rows.dedup_by(|a, b| x[*a] == x[*b]);
+    // Zero has two signs, which are no distance apart.
+    rows.dedup_by(|a, b| x[*a] - x[*b] <= 0.0);
     if rows.len() <= LARGEST {
         return rows;
     }

@@ -110,7 +110,7 @@ impl Hidden {
     /// By cross approximation at the training rows `pivots`.
     pub fn cross(design: &Design, rows: &TrainingRows, pivots: &[usize], jitter: f64) -> Result<Self, GpError> {
         let anchors = Anchors::new(design, rows, pivots, jitter)?;
-        let places = if rows.knots.is_empty() { rows.x.view() } else { design.knot_rows_of(rows) };
+        let places = if rows.knots.is_empty() { rows.x.view() } else { rows.knot_x.view() };
         let basis = cross::bottom_covariances(design, places, &anchors)?;
         Ok(Self { anchors, kind: Kind::Cross, basis })
     }

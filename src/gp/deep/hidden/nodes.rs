@@ -74,13 +74,12 @@ pub(super) fn layer(
         gemm_nn(1.0, lower, white, 0.0, rows)
     })?;
     values += &rise;
-    let map = match &design.knots {
-        None => None,
-        Some(_) => {
-            let mut u = design.mean(Array2::zeros((hidden.basis.nrows(), 1)).view());
-            gemm_nn(1.0, hidden.basis(), rise.view(), 1.0, u.view_mut())?;
-            Map::new(design, u)
-        }
+    let map = if design.knots.is_some() {
+        let mut u = design.mean(Array2::zeros((hidden.basis.nrows(), 1)).view());
+        gemm_nn(1.0, hidden.basis(), rise.view(), 1.0, u.view_mut())?;
+        Map::new(design, u)
+    } else {
+        None
     };
     let inputs = match &map {
         None => values.clone(),
@@ -145,7 +144,7 @@ pub(super) fn backward(hidden: &Hidden, rows: &Rows<'_>, bar: &Array2<f64>, bars
         return gemm_tn(1.0, rows.basis.view(), bar.view(), 1.0, bars.last.view_mut());
     }
     for (number, bar) in rows.numbers.iter().zip(bar.outer_iter()) {
-        add_all(bars.last.row_mut(*number), &bar);
+        add_all(bars.last.row_mut(*number), bar);
     }
     Ok(())
 }

@@ -41,13 +41,6 @@ impl TrainingRows {
     }
 }
 
-impl Design {
-    /// The knots as rows, `[T, 1]`.
-    pub(super) fn knot_rows_of<'a>(&self, rows: &'a TrainingRows) -> ArrayView2<'a, f64> {
-        rows.knot_x.view()
-    }
-}
-
 /// Some rows on their way through the hidden layers.
 #[derive(Debug, Clone)]
 pub(in crate::gp::deep) struct Rows<'a> {

@@ -113,7 +113,9 @@ impl Component {
             remaining.iter_mut().zip(row_slices(&k)).for_each(|(value, row)| *value += dot(row, row));
         }
         // max(0) would turn NaN, the answer to an invalid row, into certainty.
-        remaining.iter_mut().for_each(|value| *value = if *value < 0.0 { 0.0 } else { *value });
+        for value in &mut remaining {
+            *value = if *value < 0.0 { 0.0 } else { *value };
+        }
         Ok((mean, remaining))
     }
 }

@@ -191,9 +191,10 @@ impl Reader<'_> {
         }
         let x_centre = self.row("x_centre")?;
         let centre = self.row("centre")?;
-        let projection = match self.parts.numbers.contains_key("projection") {
-            true => Some(self.matrix("projection", Some(x_centre.len()), Some(centre.len()))?),
-            false => None,
+        let projection = if self.parts.numbers.contains_key("projection") {
+            Some(self.matrix("projection", Some(x_centre.len()), Some(centre.len()))?)
+        } else {
+            None
         };
         let width = if architecture == Architecture::Convolution { 1 } else { x_centre.len() };
         if projection.is_none() && centre.len() != width {

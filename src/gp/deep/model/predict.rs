@@ -44,14 +44,13 @@ impl DeepGp {
             })
             .collect::<Result<_, _>>()?;
         let share = 1.0 / all.len().max(1) as f64;
-        let average =
-            |value: &dyn Fn(&(Vec<f64>, Vec<f64>)) -> f64| all.iter().map(|one| value(one) * share).sum::<f64>();
-        let mean: Vec<f64> = (0..count).map(|i| average(&|one| one.0[i])).collect();
+        let mean: Vec<f64> = (0..count).map(|i| all.iter().map(|(means, _)| means[i] * share).sum()).collect();
         if !variance {
             return Ok((mean, Vec::new()));
         }
-        let spread =
-            (0..count).map(|i| average(&|one| one.1[i]) + average(&|one| (one.0[i] - mean[i]).powi(2))).collect();
+        let spread = (0..count)
+            .map(|i| all.iter().map(|(means, variances)| (variances[i] + (means[i] - mean[i]).powi(2)) * share).sum())
+            .collect();
         Ok((mean, spread))
     }
 }

@@ -18,8 +18,9 @@ const FIRST_STEP: f64 = 0.05;
 const SMALLEST_STEP: f64 = 1e-8;
 /// Steps are multiplied by a draw of U(1 − x, 1 + x), one for each transition.
 const SPREAD: f64 = 0.2;
-// Of dual averaging, as its authors recommend.
-const SHRINKAGE: f64 = 0.05;
+// Of dual averaging. Its authors recommend a shrinkage of 0.05 for thousands of transitions; here there are a dozen in
+// each E step, and one rejection must not divide the step by ten.
+const SHRINKAGE: f64 = 0.3;
 const DELAY: f64 = 10.0;
 const FORGETTING: f64 = 0.75;
 
@@ -96,7 +97,7 @@ impl Hmc {
             let step = self.step_size() * (1.0 + SPREAD * (2.0 * uniform(rng) - 1.0));
             let v: Vec<Array2<f64>> = white.iter().map(|white| normals_like(white, rng)).collect();
             let before = energy(**density, white, &v);
-            let mut proposal = white.to_vec();
+            let mut proposal = (*white).clone();
             let mut momentum = Momentum { v, gradient: gradient_here.clone() };
             let end = trajectory(target, &mut proposal, &mut momentum, step, self.leapfrog)?;
             let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
@@ -139,7 +140,7 @@ impl Hmc {
         let largest = self.largest_step();
         let v: Vec<Array2<f64>> = white.iter().map(|white| normals_like(white, rng)).collect();
         let mut step = FIRST_STEP.min(largest);
-        let mut direction = 0.0;
+        let mut longer = None;
         for _ in 0..TRIALS {
             let mut momentum = Momentum { v: v.clone(), gradient: gradient.to_vec() };
             let mut proposal = white.to_vec();
@@ -147,21 +148,18 @@ impl Hmc {
             let end = trajectory(target, &mut proposal, &mut momentum, step, 1)?;
             let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
             // exp of it above one half; NaN counts as below.
-            let now = if log_ratio > -std::f64::consts::LN_2 { 1.0 } else { -1.0 };
-            if direction == 0.0 {
-                direction = now;
-            }
-            if now != direction {
+            let now = log_ratio > -std::f64::consts::LN_2;
+            if *longer.get_or_insert(now) != now {
                 break;
             }
-            step *= 2.0_f64.powf(direction);
+            step *= if now { 2.0 } else { 0.5 };
             if step >= largest || step <= SMALLEST_STEP {
                 break;
             }
         }
         // One step is easier than a trajectory.
         self.step = (0.5 * step).clamp(SMALLEST_STEP, largest).ln();
-        (self.average, self.anchor, self.ready) = (self.step, self.step + 2.0_f64.ln(), true);
+        (self.average, self.anchor, self.ready) = (self.step, self.step, true);
         Ok(())
     }
 }
