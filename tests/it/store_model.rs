@@ -33,6 +33,7 @@ fn model() -> ModelFile {
         metrics: BTreeMap::from([("smse".to_owned(), Some(0.01)), ("crps".to_owned(), None)]),
         feature_ranges: vec![Range { min: -1.0, max: 1.0 }, Range { min: 0.0, max: 0.0 }],
         options: json!({"layers": 2, "z": [1, 2.5], "a": null}),
+        words: BTreeMap::from([("architecture".to_owned(), "composition".to_owned())]),
     };
     let specials = array![[f64::NAN, -0.0, f64::INFINITY], [5e-324, f64::MAX, 1.0 / 3.0]];
     let tensors = BTreeMap::from([
