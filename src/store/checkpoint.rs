@@ -81,6 +81,7 @@ impl CheckpointFile {
         let refuse = |detail: String| StoreError::invalid(path, detail, "training starts from the beginning");
         let bytes = match read_regular(path) {
             Err(StoreError::Missing { .. }) => return Ok(None),
+            Err(StoreError::Read { source, .. }) => return Err(refuse(format!("cannot be read: {source}"))),
             other => other?.ok_or_else(|| refuse("not a regular file".to_owned()))?,
         };
         let found = Self::from_bytes(&bytes).map_err(|refusal| refuse(refusal.detail(&KIND)))?;
@@ -206,7 +207,7 @@ mod tests {
     fn says_what_is_wrong() -> Result<(), Box<dyn Error>> {
         let directory = tempfile::tempdir()?;
         let path = directory.path().join("checkpoint.safetensors");
-        let mut message = |bytes: &[u8], key: &str| {
+        let message = |bytes: &[u8], key: &str| {
             let _ = fs::write(&path, bytes);
             CheckpointFile::load(&path, key).err().map(|error| error.to_string()).unwrap_or_default()
         };

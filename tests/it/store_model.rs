@@ -81,6 +81,16 @@ fn the_same_model_gives_the_same_bytes() {
     assert_eq!(ModelFile::from_bytes(&first, Path::new("m")).unwrap().to_bytes(Path::new("m")).unwrap(), first);
 }
 
+/// Files from before there were words, and of methods without any, do not have the key.
+#[test]
+fn words_may_be_missing() {
+    let mut model = model();
+    model.meta.words.clear();
+    let bytes = model.to_bytes(Path::new("m")).unwrap();
+    assert!(!bytes.windows(5).any(|window| window == b"words"));
+    assert_eq!(ModelFile::from_bytes(&bytes, Path::new("m")).unwrap(), model);
+}
+
 #[test]
 fn other_readers_understand_the_file() {
     let bytes = bytes();

@@ -127,3 +127,93 @@ const fn kernel(kernel: plan::Kernel) -> Kernel {
         plan::Kernel::Matern52 => Kernel::Matern52,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Method, PlanRequest, Step, build};
+    use std::path::Path;
+
+    fn planned(train: &str) -> Option<Method> {
+        let text = format!(
+            "version: 1\nname: small\nstages:\n  rows: {{ ingest: {{ path: x, features: [a], target: y }} }}\n  \
+             folds: {{ split: {{ input: rows, all: {{}} }} }}\n  model: {{ train: {{ input: folds, {train} }} }}\n"
+        );
+        let request =
+            PlanRequest { file: Path::new("p.yaml"), text: &text, sets: &[], results: None, env: &|_: &str| None };
+        let plan = build(&request).ok()?;
+        match &plan.cases[0].stage("model")?.step {
+            Step::Train(train) => Some(train.method.clone()),
+            _ => None,
+        }
+    }
+
+    fn options(train: &str) -> Option<DeepOptions> {
+        let fold = Fold { train: vec![2, 3, 5, 7], test: Vec::new() };
+        match planned(train)? {
+            Method::DeepGp(step) => Some(deep(&step)),
+            Method::Stride(step) => stride(&step, &fold).ok(),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_the_mathematics() {
+        let plain = DeepOptions::default();
+        assert_eq!(options("method: stride"), Some(plain.clone()));
+        let exact = DeepOptions {
+            start: Start::Exact(ExactOptions::default()),
+            hidden: HiddenKind::Full,
+            exchanges: 0,
+            ..plain.clone()
+        };
+        assert_eq!(options("method: deep_gp"), Some(exact));
+        let paper = DeepOptions {
+            particles: 50,
+            exchanges: 5,
+            hyperparameters: false,
+            sampler: SamplerKind::Pcn { steps: 400 },
+            final_transitions: 0,
+            ..plain
+        };
+        assert_eq!(options("method: stride, preset: paper"), Some(paper));
+    }
+
+    #[test]
+    fn every_option_arrives() {
+        let written = "method: stride, kernel: matern52, inducing: { rows: [3, 7] }, \
+            hyperparameters: { variance: 2, length: 0.5, noise: 0.1, optimise: [noise] }, \
+            deep: { architecture: convolution, layers: 3, width: 1, prior_mean: identity, hidden: { method: aca, rank: 7, \
+            tolerance: 0.01, repivot: false }, length: 0.7, u_min: 0.1, u_max: 3 }, em: { iterations: 4, particles: 6, \
+            exchanges: 9, hyperparameters: false, sampler: { hmc: { transitions: 5, leapfrog: 2 } }, final_transitions: 8 }";
+        let expected = DeepOptions {
+            start: Start::Sparse(SparseOptions {
+                kernel: Kernel::Matern52,
+                variance: Some(2.0),
+                length: Some(0.5),
+                noise: Some(0.1),
+                free: Free { variance: false, length: false, noise: true },
+                count: 2,
+                candidates: Candidates::All,
+                rows: Some(vec![1, 3]),
+                ..SparseOptions::default()
+            }),
+            architecture: Architecture::Convolution,
+            layers: 3,
+            width: None,
+            prior_mean: PriorMean::Identity,
+            hidden: HiddenKind::Aca { rank: 7, tolerance: 0.01, repivot: false },
+            length: Some(0.7),
+            u_min: Some(0.1),
+            u_max: Some(3.0),
+            iterations: 4,
+            particles: 6,
+            // Rows that are given are kept.
+            exchanges: 0,
+            hyperparameters: false,
+            sampler: SamplerKind::Hmc { transitions: 5, leapfrog: 2 },
+            final_transitions: 8,
+        };
+        assert_eq!(options(written), Some(expected));
+    }
+}

@@ -145,7 +145,7 @@ impl Predictor {
         }
         let mut tensors: Tensors = tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
         if let Self::Deep { gp, source_rows, .. } = self {
-            tensors.extend(deep::tensors(gp, source_rows));
+            tensors.extend(deep::tensors(gp.parts(), source_rows));
         }
         tensors
     }
@@ -154,7 +154,7 @@ impl Predictor {
     pub fn words(&self) -> BTreeMap<String, String> {
         match self {
             Self::Gp { .. } | Self::Sparse { .. } => BTreeMap::new(),
-            Self::Deep { gp, .. } => deep::words(gp),
+            Self::Deep { gp, .. } => gp.parts().words.clone(),
         }
     }
 

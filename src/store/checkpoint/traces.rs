@@ -46,10 +46,10 @@ pub fn decode(phases: &[String], tensors: &Tensors) -> Option<Vec<TraceRow>> {
     if counts.ncols() != 6 || numbers.ncols() != 8 || counts.nrows() != numbers.nrows() {
         return None;
     }
-    counts.rows().into_iter().zip(numbers.rows()).map(|(counts, numbers)| row(phases, counts, numbers)).collect()
+    counts.rows().into_iter().zip(numbers.rows()).map(|(counts, numbers)| row(phases, &counts, &numbers)).collect()
 }
 
-fn row(phases: &[String], counts: ArrayView1<'_, i64>, numbers: ArrayView1<'_, f64>) -> Option<TraceRow> {
+fn row(phases: &[String], counts: &ArrayView1<'_, i64>, numbers: &ArrayView1<'_, f64>) -> Option<TraceRow> {
     let whole = |place: usize| i32::try_from(counts[place]).ok();
     let present = |bit: i64, place: usize| (counts[5] >> bit & 1 == 1).then_some(numbers[place]);
     Some(TraceRow {
