@@ -81,7 +81,7 @@ impl From<RunError> for Failure {
         let code = match &error {
             RunError::Stage { source, .. } => stage_code(source),
             RunError::Store(source) => store_code(source),
-            RunError::Interrupted { signal } => SIGNALLED.saturating_add(*signal as u8),
+            RunError::Interrupted { signal, .. } => SIGNALLED.saturating_add(*signal as u8),
             RunError::Locked { .. } => LOCKED,
             RunError::NothingToResume { .. } => DONE,
             RunError::Changed { .. } => USAGE,

@@ -92,7 +92,7 @@ stages:                          # run in this order; each has an id, then its k
   model:
     train:                       # one model per fold
       input: folds
-      method: gp                 # exact Gaussian-process regression
+      method: gp                 # exact Gaussian-process regression; sparse_gp for many rows; deep: stride, deep_gp
       kernel: rbf                # or matern12, matern32, matern52
   predictions:
     predict:                     # the test rows of every fold

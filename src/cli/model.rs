@@ -4,7 +4,7 @@ use super::exit::{self, Failure};
 use super::print;
 use crate::store::{ModelFile, ModelMeta};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -72,8 +72,14 @@ fn text(model: &ModelFile) -> String {
         "target",
         &format!("mean {}, standard deviation {}", number(meta.target_scaling.mean), number(meta.target_scaling.std)),
     );
-    let tensors: Vec<String> =
-        model.tensors.iter().map(|(name, tensor)| format!("{name} {:?}", tensor.shape())).collect();
+    for (name, value) in deep(meta) {
+        line(name, &value);
+    }
+    let shown = model.tensors.iter().take(SHOWN_TENSORS);
+    let mut tensors: Vec<String> = shown.map(|(name, tensor)| format!("{name} {:?}", tensor.shape())).collect();
+    if model.tensors.len() > SHOWN_TENSORS {
+        tensors.push(format!("and {} more", model.tensors.len() - SHOWN_TENSORS));
+    }
     line("tensors", &tensors.join(", "));
     values(
         &mut out,
@@ -84,6 +90,40 @@ fn text(model: &ModelFile) -> String {
     features(&mut out, meta);
     out
 }
+
+/// What a deep model is made of, from the options it was trained with; nothing for other models.
+fn deep(meta: &ModelMeta) -> Vec<(&'static str, String)> {
+    let options = &meta.options["method"][&meta.method];
+    let (deep, em) = (&options["deep"], &options["em"]);
+    let word = |value: &Json| match value {
+        Json::String(text) => text.clone(),
+        // An option with options of its own: `{ aca: { rank: 50 } }`.
+        Json::Object(fields) => fields.keys().next().cloned().unwrap_or_default(),
+        other => other.to_string(),
+    };
+    if !deep.is_object() || !em.is_object() {
+        return Vec::new();
+    }
+    let rank = deep["hidden"]["aca"]["rank"].as_u64().map_or_else(String::new, |rank| format!(" (rank {rank})"));
+    let layers = format!(
+        "{}, {} layers, hidden layers {}{rank}, prior mean {}",
+        word(&deep["architecture"]),
+        deep["layers"],
+        word(&deep["hidden"]),
+        word(&deep["prior_mean"])
+    );
+    let chains = format!(
+        "{} particles, sampler {}, {} EM iterations, {} final transitions",
+        em["particles"],
+        word(&em["sampler"]),
+        em["iterations"],
+        em["final_transitions"]
+    );
+    vec![("layers", layers), ("chains", chains)]
+}
+
+/// Tensors that are told one by one; a deep model has many.
+const SHOWN_TENSORS: usize = 24;
 
 fn values<'a>(out: &mut String, title: &str, values: impl Iterator<Item = (&'a String, Option<f64>)>) {
     let values: Vec<(&String, Option<f64>)> = values.collect();

@@ -1,7 +1,7 @@
 //! Shows a run as it goes: a bar on a terminal, lines everywhere.
 
 use super::logging::LogFormat;
-use crate::engine::{Finished, Listener, Task};
+use crate::engine::{Chains, Finished, Listener, Progressed, Task};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -69,13 +69,36 @@ impl Listener for Progress {
         tracing::debug!(case = task.case, stage = task.stage, fold = fold(task), "{task}: started");
     }
 
-    fn progress(&self, task: &Task, what: &str, done: usize, total: Option<usize>) {
-        let total = total.map_or_else(String::new, |total| format!(" of {total}"));
-        let text = format!("{task}: {what} {done}{total}");
+    fn task_resumed(&self, task: &Task, iteration: u64) {
+        tracing::info!(
+            case = task.case,
+            stage = task.stage,
+            fold = fold(task),
+            iteration,
+            "{task}: going on after EM iteration {iteration}"
+        );
+    }
+
+    fn progress(&self, task: &Task, progress: &Progressed) {
+        let text = format!("{task}: {}", describe(progress));
         let mut last = self.last_line.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.visible && last.elapsed() >= BETWEEN_LINES {
             *last = Instant::now();
-            tracing::info!(case = task.case, stage = task.stage, fold = fold(task), "{text}");
+            let Progressed { what, done, total, chains, left } = *progress;
+            tracing::info!(
+                case = task.case,
+                stage = task.stage,
+                fold = fold(task),
+                what,
+                done,
+                total,
+                em_iteration = chains.map(|chains| chains.iteration),
+                em_iterations = chains.map(|chains| chains.iterations),
+                log_likelihood = chains.map(|chains| chains.log_likelihood),
+                acceptance = chains.map(|chains| chains.acceptance),
+                seconds_left = left.map(|left| left.as_secs_f64()),
+                "{text}"
+            );
         }
         self.show(text);
     }
@@ -104,4 +127,50 @@ impl Listener for Progress {
 
 fn fold(task: &Task) -> Option<u32> {
     task.fold.map(|(fold, _)| fold)
+}
+
+/// "EM 3 of 10, transitions 36 of 170, log-likelihood -6543.21, acceptance 0.81, about 2 min left".
+fn describe(progress: &Progressed) -> String {
+    let Progressed { what, done, total, chains, left } = *progress;
+    let total = total.map_or_else(String::new, |total| format!(" of {total}"));
+    let mut parts = vec![format!("{what} {done}{total}")];
+    if let Some(Chains { iteration, iterations, log_likelihood, acceptance }) = chains {
+        parts.insert(0, format!("EM {iteration} of {iterations}"));
+        parts.push(format!("log-likelihood {log_likelihood:.2}, acceptance {acceptance:.2}"));
+    }
+    parts.extend(left.map(|left| format!("about {} left", roughly(left))));
+    parts.join(", ")
+}
+
+/// One unit is exact enough for a guess.
+fn roughly(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 99.5 => format!("{seconds:.0} s"),
+        seconds if seconds < 99.5 * 60.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_how_far_it_is() {
+        let mut progress = Progressed { what: "starts", done: 3, total: Some(5), chains: None, left: None };
+        assert_eq!(describe(&progress), "starts 3 of 5");
+        progress.total = None;
+        assert_eq!(describe(&progress), "starts 3");
+        let chains = Chains { iteration: 3, iterations: 10, log_likelihood: -6543.214, acceptance: 0.812 };
+        let left = |seconds| Some(Duration::from_secs(seconds));
+        progress =
+            Progressed { what: "transitions", done: 36, total: Some(170), chains: Some(chains), left: left(130) };
+        assert_eq!(
+            describe(&progress),
+            "EM 3 of 10, transitions 36 of 170, log-likelihood -6543.21, acceptance 0.81, about 2 min left"
+        );
+        for (seconds, text) in [(0, "0 s"), (99, "99 s"), (100, "2 min"), (5900, "98 min"), (36_000, "10 h")] {
+            assert_eq!(roughly(Duration::from_secs(seconds)), text);
+        }
+    }
 }

@@ -15,7 +15,8 @@ pub fn describe(plan: &Plan, summary: &Summary) -> String {
         summary.metrics.iter().find(fits).and_then(|row| row.value)
     };
     let mut stages: Vec<&str> = Vec::new();
-    for row in &summary.metrics {
+    // Train stages have metrics of their own, of which the warnings say what matters.
+    for row in summary.metrics.iter().filter(|row| SHOWN.contains(&row.metric.as_str())) {
         if !stages.contains(&row.stage.as_str()) {
             stages.push(&row.stage);
         }

@@ -24,6 +24,18 @@ pub struct Measured {
     pub peak_rss_bytes: i64,
 }
 
+impl Measured {
+    /// With what came later.
+    pub fn and(self, later: Self) -> Self {
+        Self {
+            started_at: self.started_at,
+            wall_s: self.wall_s + later.wall_s,
+            cpu_s: self.cpu_s + later.cpu_s,
+            peak_rss_bytes: self.peak_rss_bytes.max(later.peak_rss_bytes),
+        }
+    }
+}
+
 impl Stopwatch {
     /// Starts now.
     pub fn start() -> Self {

@@ -21,10 +21,12 @@ pub enum RunError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A signal asked to stop.
-    #[error("interrupted by signal {signal}")]
+    #[error("interrupted by signal {signal}{}", kept_text(*kept))]
     Interrupted {
         /// Its number.
         signal: i32,
+        /// The EM iteration after which the work can go on, if there is a checkpoint of it.
+        kept: Option<u64>,
     },
     /// Another run holds a lock.
     #[error("{} is held by {holder}; try again later, or wait for it with `--lock-timeout 10m`", path.display())]
@@ -51,4 +53,8 @@ pub enum RunError {
     /// Something that cannot happen did.
     #[error("{0}; this is a bug in stride-pipe, please report it")]
     Bug(String),
+}
+
+fn kept_text(kept: Option<u64>) -> String {
+    kept.map_or_else(String::new, |iteration| format!("; the checkpoint after EM iteration {iteration} is kept"))
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::plan::{Case, IngestStep, ModelSource, Plan, SplitStep, Step};
-use crate::stages::{StageError, ingest, split};
+use crate::plan::{Case, IngestStep, Method, ModelSource, Plan, SplitStep, Step};
+use crate::stages::{StageError, ingest, split, train};
 use crate::store::input::ColumnQuality;
 use crate::store::{InputSchema, InputTable, InvalidPolicy, ModelFile, open, peek};
 
@@ -54,7 +54,11 @@ pub fn inspect(plan: &Plan) -> Vec<Inspection> {
     for case in &plan.cases {
         for stage in &case.stages {
             let Step::Ingest(step) = &stage.step else { continue };
-            let uses = Uses { splits: splits_of(case, &stage.id), models: models_of(case, &stage.id) };
+            let uses = Uses {
+                splits: splits_of(case, &stage.id),
+                models: models_of(case, &stage.id),
+                one_feature: one_feature(case, &stage.id),
+            };
             let same = |(other, how, seen): &&mut (&IngestStep, Uses<'_>, Inspection)| {
                 *other == step && *how == uses && seen.stage == stage.id
             };
@@ -79,6 +83,8 @@ struct Uses<'a> {
     splits: Vec<&'a SplitStep>,
     /// Published models that predict its rows.
     models: Vec<&'a Path>,
+    /// A method that takes one feature only, if one is trained on its rows.
+    one_feature: Option<&'a Method>,
 }
 
 fn splits_of<'a>(case: &'a Case, input: &str) -> Vec<&'a SplitStep> {
@@ -87,6 +93,15 @@ fn splits_of<'a>(case: &'a Case, input: &str) -> Vec<&'a SplitStep> {
         _ => None,
     };
     case.stages.iter().filter_map(|stage| of_input(&stage.step)).collect()
+}
+
+/// A method trained on rows of an input that takes one feature only.
+fn one_feature<'a>(case: &'a Case, input: &str) -> Option<&'a Method> {
+    let reads = |id: &str| matches!(case.stage(id).map(|stage| &stage.step), Some(Step::Split(s)) if s.input == input);
+    case.stages.iter().find_map(|stage| match &stage.step {
+        Step::Train(train) if reads(&train.input) => Some(&train.method).filter(|method| method.takes_one_feature()),
+        _ => None,
+    })
 }
 
 /// Published models that predict rows of an input.
@@ -125,6 +140,9 @@ impl Inspection {
                 Ok(folds) => self.splits.push(describe(&folds)),
                 Err(problem) => self.problems.push(problem),
             }
+        }
+        if let Some(method) = uses.one_feature {
+            self.problems.extend(train::check_features(method, &table.feature_names).err());
         }
         for path in &uses.models {
             self.problems.extend(check_model(path, &table).err());

@@ -53,7 +53,7 @@ fn wait(
             return Err(RunError::Locked { path: path.to_owned(), holder });
         }
         if let Some(signal) = cancel.signal() {
-            return Err(RunError::Interrupted { signal });
+            return Err(RunError::Interrupted { signal, kept: None });
         }
         if !told {
             listener.warning(&format!("waiting for {}, held by {holder}", path.display()));

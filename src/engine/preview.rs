@@ -1,6 +1,8 @@
 //! What can be said of a plan's data before anything runs: rows and memory.
 
-use crate::plan::{Case, IngestStep, Method, Preview, Stage, Step};
+use crate::plan::{
+    Architecture, Case, EmStep, HiddenStep, InducingStep, IngestStep, LayersStep, Method, Preview, Stage, Step,
+};
 use crate::stages::{StageError, ingest};
 
 /// Rows and estimated memory of a stage; nothing where the input cannot be looked at yet.
@@ -12,15 +14,51 @@ pub fn preview(case: &Case, stage: &Stage) -> Result<Preview, StageError> {
     let data = 8 * rows * (features + 2);
     let memory = match &stage.step {
         Step::Ingest(_) => Some(data),
-        // The exact process holds a few n × n matrices while it fits.
-        Step::Train(train) => match train.method {
-            Method::Gp(_) => Some(data + 4 * 8 * rows * rows),
-            // Scaled copies of the rows, and tiles.
-            Method::SparseGp(_) => Some(3 * data + (256 << 20)),
-        },
+        Step::Train(train) => Some(training(&train.method, rows, features)),
         _ => None,
     };
     Ok(Preview { rows: Some(rows), memory, ..Preview::default() })
+}
+
+/// Tiles of the sparse methods.
+const TILES: u64 = 256 << 20;
+
+/// Estimated peak memory of training, in bytes.
+fn training(method: &Method, rows: u64, features: u64) -> u64 {
+    let data = 8 * rows * (features + 2);
+    // The exact process holds a few n × n matrices while it fits.
+    let dense = 4 * 8 * rows * rows;
+    match method {
+        Method::Gp(_) => data + dense,
+        // Scaled copies of the rows, and tiles.
+        Method::SparseGp(_) => 3 * data + TILES,
+        Method::DeepGp(step) => 3 * data + dense + hidden_values(&step.deep, &step.em, rows, features),
+        Method::Stride(step) => {
+            let layers = match step.deep.hidden {
+                HiddenStep::Full => dense,
+                HiddenStep::Aca { rank, .. } => 8 * rows * (features + u64::from(rank)),
+                HiddenStep::Sparse => 8 * rows * (features + points(&step.inducing)),
+            };
+            3 * data + TILES + layers + hidden_values(&step.deep, &step.em, rows, features)
+        }
+    }
+}
+
+/// Hidden values of all chains, which the M step needs at once.
+fn hidden_values(deep: &LayersStep, em: &EmStep, rows: u64, features: u64) -> u64 {
+    let outputs = match deep.architecture {
+        Architecture::Composition => deep.width.map_or(features, u64::from),
+        Architecture::Convolution | Architecture::Injective => 1,
+    };
+    let hidden_layers = u64::from(deep.layers.saturating_sub(1));
+    (8 * rows).saturating_mul(outputs).saturating_mul(hidden_layers).saturating_mul(u64::from(em.particles))
+}
+
+const fn points(inducing: &InducingStep) -> u64 {
+    match inducing {
+        InducingStep::Chosen { count, .. } => *count as u64,
+        InducingStep::Given { rows } => rows.len() as u64,
+    }
 }
 
 /// The ingest stage whose rows a stage works on.

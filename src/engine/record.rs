@@ -94,6 +94,14 @@ impl<'a> Record<'a> {
         self.event("task_started", fields)
     }
 
+    /// A piece of work goes on where an earlier attempt left it.
+    pub fn task_resumed(&self, task: &Task, iteration: u64) -> Result<(), StoreError> {
+        self.listener.task_resumed(task, iteration);
+        let mut fields = task_fields(task);
+        fields["iteration"] = iteration.into();
+        self.event("task_resumed", fields)
+    }
+
     /// Notes that a cache entry was made or used.
     pub fn use_cache(&mut self, key: &str) {
         self.cache.insert(key.to_owned());

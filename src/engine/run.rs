@@ -114,7 +114,7 @@ impl Shared<'_> {
 
     /// Ends early when a signal asked for it.
     pub fn check_cancel(&self) -> Result<(), RunError> {
-        self.cancel.signal().map_or(Ok(()), |signal| Err(RunError::Interrupted { signal }))
+        self.cancel.signal().map_or(Ok(()), |signal| Err(RunError::Interrupted { signal, kept: None }))
     }
 }
 
@@ -171,7 +171,9 @@ fn is_write(error: &StageError) -> bool {
 /// A stage that stopped because it was told to did not fail.
 fn interruption(error: RunError, cancel: &Cancel) -> RunError {
     match (&error, cancel.signal()) {
-        (RunError::Stage { source: StageError::Interrupted, .. }, Some(signal)) => RunError::Interrupted { signal },
+        (RunError::Stage { source: StageError::Interrupted, .. }, Some(signal)) => {
+            RunError::Interrupted { signal, kept: None }
+        }
         _ => error,
     }
 }

@@ -1,11 +1,9 @@
 //! Turns a checked specification into a plan: defaults, paths, folds.
 
-use super::step::{
-    EvaluateStep, Features, FreeHyperparameters, GpStep, InducingStep, IngestStep, Kernel, Method, ModelSource,
-    PredictStep, SparseStep, SplitStep, SplitWay, Step, TrainStep,
-};
+use super::step::{EvaluateStep, IngestStep, ModelSource, PredictStep, SplitStep, SplitWay, Step};
+use super::train::plan_train;
 use super::{Case, Plan, Redactor, Stage};
-use crate::spec::language::{self, HyperparameterName, Optimise};
+use crate::spec::language;
 use crate::spec::tree::{Entry, Node, Origin, Value, to_yaml};
 use crate::spec::{CaseSpec, Diagnostic, Diagnostics, Environment, Loaded, StageSpec, load};
 use sha2::{Digest as _, Sha256};
@@ -52,7 +50,7 @@ pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
 
 /// A path of the file, seen from the working directory. `pipelines/../data` becomes `data` where that is the same place:
 /// not when `pipelines` is a link to somewhere else.
-fn join(base: &Path, path: &str) -> PathBuf {
+pub(super) fn join(base: &Path, path: &str) -> PathBuf {
     let (mut base, mut path) = (base.to_path_buf(), Path::new(path));
     while let Ok(rest) = path.strip_prefix("..") {
         let plain = matches!(base.components().next_back(), Some(Component::Normal(_))) && !base.is_symlink();
@@ -147,57 +145,6 @@ fn way(split: &language::Split) -> SplitWay {
         SplitWay::Column { name: column.name.clone(), test }
     } else {
         SplitWay::All
-    }
-}
-
-fn plan_train(train: &language::Train, base: &Path) -> TrainStep {
-    let hyper = train.hyperparameters.clone().unwrap_or_default();
-    let gp = GpStep {
-        kernel: train.kernel.unwrap_or(Kernel::Rbf),
-        ard: train.ard.unwrap_or(false),
-        variance: hyper.variance,
-        length: hyper.length,
-        noise: hyper.noise,
-        optimise: free(hyper.optimise.as_ref()),
-    };
-    let method = match train.method {
-        language::Method::Gp => Method::Gp(gp),
-        language::Method::SparseGp => Method::SparseGp(SparseStep { gp, inducing: inducing(train.inducing.as_ref()) }),
-    };
-    TrainStep {
-        input: train.input.clone(),
-        features: train.scale.as_ref().and_then(|scale| scale.features).unwrap_or(Features::Column),
-        method,
-        publish: train.publish.as_ref().map(|path| join(base, path)),
-    }
-}
-
-/// Inducing points and candidates per step unless the pipeline says otherwise.
-const INDUCING: u32 = 50;
-const CANDIDATES: u32 = 1000;
-
-fn inducing(written: Option<&language::Inducing>) -> InducingStep {
-    if let Some(rows) = written.and_then(|inducing| inducing.rows.clone()) {
-        return InducingStep::Given { rows };
-    }
-    let candidates = match written.and_then(|inducing| inducing.candidates) {
-        Some(language::Candidates::All) => None,
-        Some(language::Candidates::Count(count)) => Some(count),
-        None => Some(CANDIDATES),
-    };
-    InducingStep::Chosen { count: written.and_then(|inducing| inducing.count).unwrap_or(INDUCING), candidates }
-}
-
-fn free(optimise: Option<&Optimise>) -> FreeHyperparameters {
-    let all = |free| FreeHyperparameters { variance: free, length: free, noise: free };
-    match optimise {
-        None => all(true),
-        Some(Optimise::All(free)) => all(*free),
-        Some(Optimise::Some(names)) => FreeHyperparameters {
-            variance: names.contains(&HyperparameterName::Variance),
-            length: names.contains(&HyperparameterName::Length),
-            noise: names.contains(&HyperparameterName::Noise),
-        },
     }
 }
 

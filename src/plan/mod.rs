@@ -4,16 +4,19 @@
 //! [`Plan`] can run.
 
 mod build;
+mod defaults;
 mod export;
 mod redact;
 mod step;
+mod train;
 
 pub use build::{PlanRequest, build};
 pub use export::{Preview, to_dot, to_json, to_mermaid, to_text};
 pub use redact::Redactor;
 pub use step::{
-    EvaluateStep, Features, FreeHyperparameters, GpStep, InducingStep, IngestStep, Kernel, Method, ModelSource,
-    PredictStep, SparseStep, SplitStep, SplitWay, Step, TrainStep,
+    Architecture, DeepStep, EmStep, EvaluateStep, Features, FreeHyperparameters, GpStep, HiddenStep, InducingStep,
+    IngestStep, Kernel, LayersStep, Method, ModelSource, PredictStep, PriorMean, SamplerStep, SparseStep, SplitStep,
+    SplitWay, StartStep, Step, StrideStep, TrainStep,
 };
 
 use std::path::PathBuf;

@@ -1,9 +1,15 @@
 //! What each stage will do, every option decided.
 
+mod deep;
+mod train;
+
 use serde::Serialize;
 use std::path::PathBuf;
 
-pub use crate::spec::language::{FeatureScale as Features, Kernel};
+pub use deep::{DeepStep, EmStep, HiddenStep, LayersStep, SamplerStep, StartStep, StrideStep};
+pub use train::{FreeHyperparameters, GpStep, InducingStep, Method, SparseStep, TrainStep};
+
+pub use crate::spec::language::{Architecture, FeatureScale as Features, Kernel, PriorMean};
 
 /// What a stage does.
 #[derive(Clone, Debug, Serialize, PartialEq)]
@@ -87,94 +93,6 @@ impl SplitWay {
             Self::Column { .. } | Self::All => 1,
         }
     }
-}
-
-/// Trains one model per fold.
-#[derive(Clone, Debug, Serialize, PartialEq)]
-pub struct TrainStep {
-    /// The split stage.
-    pub input: String,
-    /// How features are scaled.
-    pub features: Features,
-    /// The method and its options.
-    pub method: Method,
-    /// Where the model is published.
-    pub publish: Option<PathBuf>,
-}
-
-/// A regression method with the options it uses; those it does not use are not here, so they cannot matter.
-#[derive(Clone, Debug, Serialize, PartialEq)]
-#[serde(rename_all = "snake_case")]
-pub enum Method {
-    /// Exact Gaussian-process regression.
-    Gp(GpStep),
-    /// Sparse Gaussian-process regression.
-    SparseGp(SparseStep),
-}
-
-impl Method {
-    /// The name in tables and in the language.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Gp(_) => "gp",
-            Self::SparseGp(_) => "sparse_gp",
-        }
-    }
-}
-
-/// Options of exact Gaussian-process regression.
-#[derive(Clone, Copy, Debug, Serialize, PartialEq)]
-pub struct GpStep {
-    /// Covariance function.
-    pub kernel: Kernel,
-    /// One length per feature.
-    pub ard: bool,
-    /// Given kernel variance.
-    pub variance: Option<f64>,
-    /// Given correlation length.
-    pub length: Option<f64>,
-    /// Given noise variance.
-    pub noise: Option<f64>,
-    /// Which are optimised.
-    pub optimise: FreeHyperparameters,
-}
-
-/// Options of sparse Gaussian-process regression.
-#[derive(Clone, Debug, Serialize, PartialEq)]
-pub struct SparseStep {
-    /// Kernel and hyper-parameters.
-    pub gp: GpStep,
-    /// The inducing points.
-    pub inducing: InducingStep,
-}
-
-/// How inducing points come about.
-#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum InducingStep {
-    /// Greedily.
-    Chosen {
-        /// How many.
-        count: u32,
-        /// Rows tried for each; none = all.
-        candidates: Option<u32>,
-    },
-    /// These rows of the source.
-    Given {
-        /// Their numbers.
-        rows: Vec<u64>,
-    },
-}
-
-/// Which hyper-parameters are optimised.
-#[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
-pub struct FreeHyperparameters {
-    /// Kernel variance.
-    pub variance: bool,
-    /// Correlation length.
-    pub length: bool,
-    /// Noise variance.
-    pub noise: bool,
 }
 
 /// Predicts rows.

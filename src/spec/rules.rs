@@ -1,5 +1,7 @@
 //! Rules between stages: who may take whose output, and what must be said together.
 
+mod deep;
+
 use super::tree::{Entry, Node, Origin, Value};
 use super::{Diagnostic, Diagnostics};
 
@@ -27,7 +29,10 @@ pub fn check(stages: &[Entry], problems: &mut Diagnostics) {
         }
         match kind {
             "split" => check_split(stage, options, problems),
-            "train" => check_train(stages, options, problems),
+            "train" => {
+                check_train(stages, options, problems);
+                deep::check(options, problems);
+            }
             "predict" => check_predict(stages, options, problems),
             "evaluate" => check_evaluate(stages, options, problems),
             _ => {}

@@ -9,7 +9,7 @@ use polars::prelude::{DataFrame, IntoLazy, NamedFrom, PolarsError, Series, col};
 pub struct Context<'a> {
     /// The run.
     pub run_id: &'a str,
-    /// The evaluate stage.
+    /// The stage that computes them.
     pub stage: &'a str,
     /// The case.
     pub case: &'a str,
@@ -23,6 +23,48 @@ pub fn run(context: &Context<'_>, blocks: &[PredictionBlock]) -> Result<Vec<Metr
     for block in blocks {
         rows.extend(fold_metrics(context, block)?);
     }
+    with_summary(context, rows)
+}
+
+/// What the chains of a model say about themselves.
+pub struct Chains {
+    /// The fold.
+    pub fold: i32,
+    /// Training rows.
+    pub rows: i64,
+    /// Metrics by name; none where not defined.
+    pub metrics: Vec<(String, Option<f64>)>,
+}
+
+/// The metrics of the chains of every fold, then their mean and sample standard deviation over the folds.
+pub fn chains(context: &Context<'_>, folds: &[Chains]) -> Result<Vec<MetricRow>, StageError> {
+    let of_fold = |chains: &Chains| {
+        let (fold, rows) = (chains.fold, chains.rows);
+        let row = |(name, value): &(String, Option<f64>)| context.row(fold, "train", name, *value, rows);
+        chains.metrics.iter().map(row).collect::<Vec<_>>()
+    };
+    with_summary(context, folds.iter().flat_map(of_fold).collect())
+}
+
+impl Context<'_> {
+    fn row(&self, fold: i32, split: &str, metric: &str, value: Option<f64>, rows: i64) -> MetricRow {
+        MetricRow {
+            run_id: self.run_id.to_owned(),
+            stage: self.stage.to_owned(),
+            case: self.case.to_owned(),
+            method: self.method.to_owned(),
+            fold: Some(fold),
+            split: split.to_owned(),
+            metric: metric.to_owned(),
+            stat: "value".to_owned(),
+            feature: None,
+            value,
+            rows,
+        }
+    }
+}
+
+fn with_summary(context: &Context<'_>, mut rows: Vec<MetricRow>) -> Result<Vec<MetricRow>, StageError> {
     let summary = over_folds(context, &rows).map_err(|error| StageError::Data {
         what: format!("the metrics could not be summarised: {error}"),
         hint: "this is a mistake of the program; please report it".to_owned(),
@@ -35,19 +77,8 @@ fn fold_metrics(context: &Context<'_>, block: &PredictionBlock) -> Result<Vec<Me
     let Some(y_true) = &block.y_true else { return Ok(Vec::new()) };
     let noise_variance = block.noise_std.as_ref().and_then(|noise| noise.first()).map(|std| std * std);
     let predictions = Predictions { y_true, y_mean: &block.y_mean, y_std: block.y_std.as_deref(), noise_variance };
-    let row = |metric: metrics::Metric| MetricRow {
-        run_id: context.run_id.to_owned(),
-        stage: context.stage.to_owned(),
-        case: context.case.to_owned(),
-        method: context.method.to_owned(),
-        fold: Some(block.fold),
-        split: block.split.clone(),
-        metric: metric.name.to_owned(),
-        stat: "value".to_owned(),
-        feature: None,
-        value: metric.value,
-        rows: block.rows() as i64,
-    };
+    let row =
+        |metric: metrics::Metric| context.row(block.fold, &block.split, metric.name, metric.value, block.rows() as i64);
     Ok(metrics::metrics(&predictions)?.into_iter().map(row).collect())
 }
 

@@ -2,19 +2,22 @@
 
 use super::StageError;
 use crate::eval::folds::Fold;
-use crate::gp::exact::{self, ExactOptions};
-use crate::gp::inducing::Candidates;
-use crate::gp::kernel::{Free, Kernel};
+use crate::gp::deep::{self as deep_gp, Checkpoint, DeepGp};
+use crate::gp::exact;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
 use crate::gp::scaling::{FeatureScaling, Scaling};
-use crate::gp::sparse::{self, SparseOptions};
-use crate::plan::{self, GpStep, InducingStep, Method, SparseStep, TrainStep};
+use crate::gp::sparse;
+use crate::plan::{self, Method, TrainStep};
 use crate::store::InputTable;
 use ndarray::{Array2, Axis};
 
+pub mod checkpoint;
+mod deep;
 mod file;
+mod options;
 mod predictor;
+mod tensors;
 
 pub use file::Provenance;
 use predictor::Predictor;
@@ -37,14 +40,16 @@ pub struct Prediction {
     pub f_std: Option<Vec<f64>>,
 }
 
-/// Trains on the training rows of the fold.
+/// Trains on the training rows of the fold; a deep fit goes on from its checkpoint.
 pub fn run(
     step: &TrainStep,
     table: &InputTable,
     fold: &Fold,
     key: &StreamKey,
+    resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel, StageError> {
+    check_features(&step.method, &table.feature_names)?;
     let Some(target) = &table.target else {
         return Err(StageError::Data {
             what: "no target".to_owned(),
@@ -62,73 +67,51 @@ pub fn run(
     let (x, y) = (scaling.features(x.view()), scaling.target(y.view()));
     let predictor = match &step.method {
         Method::Gp(options) => {
-            let gp = exact::fit(x.view(), y.view(), &exact_options(options), key, observer)?;
+            let gp = exact::fit(x.view(), y.view(), &options::exact(options), key, observer)?;
             Predictor::Gp { gp: Box::new(gp), y }
         }
         Method::SparseGp(options) => {
-            let gp = sparse::fit(x.view(), y.view(), &sparse_options(options, fold)?, key, observer)?;
-            let source_rows = gp.rows().iter().map(|row| fold.train[*row] as i64).collect();
+            let gp = sparse::fit(x.view(), y.view(), &options::sparse(options, fold)?, key, observer)?;
+            let source_rows = source_rows(gp.rows(), fold);
             Predictor::Sparse { gp: Box::new(gp), source_rows }
+        }
+        Method::DeepGp(options) => {
+            let gp = deep_gp::fit(x.view(), y.view(), &options::deep(options), key, resume, observer)?;
+            deep_predictor(gp, &step.method, fold)
+        }
+        Method::Stride(options) => {
+            let gp = deep_gp::fit(x.view(), y.view(), &options::stride(options, fold)?, key, resume, observer)?;
+            deep_predictor(gp, &step.method, fold)
         }
     };
     Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor })
 }
 
-fn exact_options(options: &GpStep) -> ExactOptions {
-    ExactOptions {
-        kernel: kernel(options.kernel),
-        ard: options.ard,
-        variance: options.variance,
-        length: options.length,
-        noise: options.noise,
-        free: free(options.optimise),
-        ..ExactOptions::default()
-    }
+fn deep_predictor(gp: DeepGp, method: &Method, fold: &Fold) -> Predictor {
+    let source_rows = source_rows(&gp.parts().inducing, fold);
+    Predictor::Deep { gp: Box::new(gp), method: method.name(), source_rows }
 }
 
-fn sparse_options(options: &SparseStep, fold: &Fold) -> Result<SparseOptions, StageError> {
-    let (count, candidates, rows) = match &options.inducing {
-        InducingStep::Chosen { count, candidates } => (*count as usize, *candidates, None),
-        InducingStep::Given { rows } => (rows.len(), None, Some(training_positions(rows, fold)?)),
-    };
-    let GpStep { kernel: kind, ard, variance, length, noise, optimise } = options.gp;
-    Ok(SparseOptions {
-        kernel: kernel(kind),
-        ard,
-        variance,
-        length,
-        noise,
-        free: free(optimise),
-        count,
-        candidates: candidates.map_or(Candidates::All, |count| Candidates::Count(count as usize)),
-        rows,
-        ..SparseOptions::default()
+/// Training rows as rows of the source.
+fn source_rows(rows: &[usize], fold: &Fold) -> Vec<i64> {
+    rows.iter().map(|row| fold.train[*row] as i64).collect()
+}
+
+/// What the method cannot do with these features.
+pub fn check_features(method: &Method, names: &[String]) -> Result<(), StageError> {
+    if !method.takes_one_feature() || names.len() == 1 {
+        return Ok(());
+    }
+    let shown = names.iter().take(SHOWN_FEATURES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > SHOWN_FEATURES { ", …" } else { "" };
+    Err(StageError::Data {
+        what: format!("`architecture: injective` takes one feature, and there are {}: {shown}{more}", names.len()),
+        hint: "choose one in `features` of the ingest stage, or use `architecture: composition`".to_owned(),
     })
 }
 
-/// Rows of the source as positions among the training rows, which are in increasing order.
-fn training_positions(rows: &[u64], fold: &Fold) -> Result<Vec<usize>, StageError> {
-    let position = |row: &u64| {
-        fold.train.binary_search(&(*row as usize)).map_err(|_| StageError::Data {
-            what: format!("`inducing.rows` names row {row}, which is not a training row of this fold"),
-            hint: "name rows that every fold trains on, or let `count` choose".to_owned(),
-        })
-    };
-    rows.iter().map(position).collect()
-}
-
-const fn free(optimise: plan::FreeHyperparameters) -> Free {
-    Free { variance: optimise.variance, length: optimise.length, noise: optimise.noise }
-}
-
-const fn kernel(kernel: plan::Kernel) -> Kernel {
-    match kernel {
-        plan::Kernel::Rbf => Kernel::Rbf,
-        plan::Kernel::Matern12 => Kernel::Matern12,
-        plan::Kernel::Matern32 => Kernel::Matern32,
-        plan::Kernel::Matern52 => Kernel::Matern52,
-    }
-}
+/// Names in a message.
+const SHOWN_FEATURES: usize = 8;
 
 impl TrainedModel {
     /// The column of the table for each of the model's features, by name.
@@ -175,8 +158,16 @@ impl TrainedModel {
         self.scaling.std_back(self.noise_variance())
     }
 
-    /// What the user should know about how training went.
-    pub fn warnings(&self) -> Vec<String> {
-        self.predictor.warnings()
+    /// What the user should know about how training with these options went.
+    pub fn warnings(&self, method: &Method) -> Vec<String> {
+        self.predictor.warnings(method)
+    }
+
+    /// What the chains of a deep method say about themselves, as metrics; nothing for other methods.
+    pub fn chain_metrics(&self) -> Vec<(&'static str, Option<f64>)> {
+        match &self.predictor {
+            Predictor::Deep { gp, .. } => deep::chain_metrics(gp),
+            Predictor::Gp { .. } | Predictor::Sparse { .. } => Vec::new(),
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 mod atomic;
 mod cache;
+pub mod checkpoint;
+mod container;
 mod error;
 mod guard;
 pub mod history;
@@ -13,16 +15,19 @@ mod parquet_out;
 pub mod record;
 pub mod results;
 mod run_id;
+mod tensor;
 mod views;
 
 pub(crate) use atomic::hex;
 pub use atomic::{AtomicFile, Written, copy_atomic, link_or_copy, write_atomic};
 pub use cache::{Cache, CacheEntry, Draft};
+pub use checkpoint::{CheckpointFile, PhaseTiming};
 pub use error::StoreError;
 pub use input::{InputFile, InputSchema, InputTable, InvalidPolicy, Selection, discover, open, peek};
-pub use model::{MODEL_FILE, ModelFile, ModelMeta, Tensor};
+pub use model::{MODEL_FILE, ModelFile, ModelMeta};
 pub use parquet_out::{read_predictions, read_table, write_columns, write_parquet, write_predictions, write_rows};
 pub use record::{EventLog, Manifest};
 pub use results::{Footer, ResultsDir, WrittenTable, escape};
 pub use run_id::RunId;
+pub use tensor::Tensor;
 pub use views::write_views;

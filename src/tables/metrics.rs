@@ -14,7 +14,7 @@ super::table! {
         pub method: String,
         /// Fold; none = over all folds.
         pub fold: Option<i32>,
-        /// `test` or `score`.
+        /// `test` or `score`; `train` for what the chains of a deep method say about themselves.
         pub split: String,
         /// Name of the metric, such as `smse`.
         pub metric: String,

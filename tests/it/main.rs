@@ -13,6 +13,8 @@ mod cache;
 mod cli;
 mod commands;
 mod datasets;
+mod deep_plan;
+mod deep_runs;
 mod eval;
 mod gp_deep_gradient;
 mod gp_exact;

@@ -116,6 +116,7 @@ fn runs_without_manifest_stay_until_they_are_asked_for_and_silent() {
     fs::create_dir_all(sandbox.path(format!("results/cache/drafts/{key}.1.2"))).unwrap();
     fs::create_dir_all(sandbox.path("results/checkpoints")).unwrap();
     sandbox.write(&format!("results/checkpoints/{key}.bin"), "chain");
+    sandbox.write(&format!("results/checkpoints/.{key}.bin.1-2-3.tmp"), "half a chain");
     sandbox.write("results/checkpoints/mine.txt", "not ours");
     let events = sandbox.path(format!("results/run/{old}/events.jsonl"));
     fs::write(&events, format!("{{\"event\":\"task_started\",\"key\":\"{key}\"}}\n")).unwrap();
@@ -126,6 +127,7 @@ fn runs_without_manifest_stay_until_they_are_asked_for_and_silent() {
     assert_eq!(mentions(&sandbox, old).len(), 2, "unfinished runs are not removed unasked");
     assert!(sandbox.path(format!("results/checkpoints/{key}.bin")).exists(), "a kept run may be continued");
     assert!(!sandbox.path(format!("results/cache/drafts/{key}.1.2")).exists());
+    assert_eq!(sandbox.files("results/checkpoints"), [format!("{key}.bin"), "mine.txt".to_owned()]);
     // What the young one used is known from its events.
     let again = sandbox.run("run small.yaml --quiet").succeeded().stdout;
     assert!(again.contains("0 task(s) done"), "{again}");

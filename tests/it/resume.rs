@@ -14,12 +14,12 @@ fn sweep(sandbox: &Sandbox) {
     sandbox.write("sweep.yaml", &text);
 }
 
-fn start(sandbox: &Sandbox, arguments: &[&str]) -> Child {
+pub fn start(sandbox: &Sandbox, arguments: &[&str]) -> Child {
     sandbox.command().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// Everything in the tables but ids and times.
-fn contents(sandbox: &Sandbox) -> String {
+pub fn contents(sandbox: &Sandbox) -> String {
     let last = |table: &str| sandbox.table_files(table).last().unwrap().clone();
     let metrics: Vec<MetricRow> = read_table(&last("metrics")).unwrap();
     let traces: Vec<TraceRow> = read_table(&last("traces")).unwrap();

@@ -216,6 +216,21 @@ fn tables_pivot_and_pool() {
 }
 
 #[test]
+fn a_run_without_metrics_says_so() {
+    let sandbox = Sandbox::new();
+    let refused = |last: &str| {
+        sandbox.run(&format!("run small.yaml --quiet --to {last}")).succeeded();
+        let ran = sandbox.run("runs table last --metric smse");
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        ran.stderr
+    };
+    let nothing = refused("folds");
+    assert!(nothing.contains("--metric smse: this run computed no metrics; run the pipeline to its end"), "{nothing}");
+    let times = refused("predictions");
+    assert!(times.contains("this run computed no metrics, only offline_s and online_s; "), "{times}");
+}
+
+#[test]
 fn several_evaluations_are_several_tables() {
     let sandbox = Sandbox::new();
     sandbox.write("twice.yaml", &format!("{SMALL}  again:\n    evaluate: {{ input: predictions }}\n"));

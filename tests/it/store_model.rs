@@ -33,6 +33,7 @@ fn model() -> ModelFile {
         metrics: BTreeMap::from([("smse".to_owned(), Some(0.01)), ("crps".to_owned(), None)]),
         feature_ranges: vec![Range { min: -1.0, max: 1.0 }, Range { min: 0.0, max: 0.0 }],
         options: json!({"layers": 2, "z": [1, 2.5], "a": null}),
+        words: BTreeMap::from([("architecture".to_owned(), "composition".to_owned())]),
     };
     let specials = array![[f64::NAN, -0.0, f64::INFINITY], [5e-324, f64::MAX, 1.0 / 3.0]];
     let tensors = BTreeMap::from([
@@ -78,6 +79,16 @@ fn the_same_model_gives_the_same_bytes() {
         assert_eq!(bytes(), first);
     }
     assert_eq!(ModelFile::from_bytes(&first, Path::new("m")).unwrap().to_bytes(Path::new("m")).unwrap(), first);
+}
+
+/// Files from before there were words, and of methods without any, do not have the key.
+#[test]
+fn words_may_be_missing() {
+    let mut model = model();
+    model.meta.words.clear();
+    let bytes = model.to_bytes(Path::new("m")).unwrap();
+    assert!(!bytes.windows(5).any(|window| window == b"words"));
+    assert_eq!(ModelFile::from_bytes(&bytes, Path::new("m")).unwrap(), model);
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let history = args.place.history()?;
     let run = history.find(&args.run)?;
     let measures = Measures::read(run)?;
-    known("metric", &args.metric, &measures.metrics()?)?;
+    known_metric(&args.metric, &measures.metrics()?)?;
     known("rows", &args.rows, measures.variables())?;
     if let Some(columns) = &args.columns {
         known("columns", columns, measures.variables())?;
@@ -106,6 +106,17 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         });
     }
     print(&tables.join("\n"))
+}
+
+/// A run may have stopped before it computed anything but times.
+fn known_metric(name: &str, names: &[String]) -> Result<(), Failure> {
+    if names.iter().any(|known| known == name || !["offline_s", "online_s"].contains(&known.as_str())) {
+        return known("metric", name, names);
+    }
+    let times = if names.is_empty() { String::new() } else { format!(", only {}", names.join(" and ")) };
+    let advice = "run the pipeline to its end, or choose another run (`stride-pipe runs list`)";
+    let message = format!("stride-pipe: --metric {name}: this run computed no metrics{times}; {advice}");
+    Err(Failure::new(exit::USAGE, message))
 }
 
 fn known(option: &str, name: &str, names: &[String]) -> Result<(), Failure> {

@@ -91,6 +91,16 @@ impl<'a, 'b> CaseRun<'a, 'b> {
         Task { case: self.case.label.clone(), stage: stage.id.clone(), kind: stage.step.kind(), fold }
     }
 
+    /// The run and the piece of work, by which the run knows again what it did before it was interrupted.
+    fn origin(&self, task: &Task) -> Json {
+        json!([self.shared.record.run_id, place(&self.shared.plan.name, task)])
+    }
+
+    /// Why a task is to be done again although nothing changed, if it is.
+    fn forced(&self, task: &Task) -> Option<&'static str> {
+        self.shared.options.selected.forced(&self.case.stages, &task.stage)
+    }
+
     /// Does a piece of work, or takes it from the cache; tells, times and remembers it either way.
     fn perform(
         &mut self,
@@ -100,9 +110,9 @@ impl<'a, 'b> CaseRun<'a, 'b> {
     ) -> Result<CacheEntry, RunError> {
         let place = place(&self.shared.plan.name, task);
         let place: Vec<&str> = place.iter().map(String::as_str).collect();
-        let forced = self.shared.options.selected.forced(&self.case.stages, &task.stage);
+        let forced = self.forced(task);
         // Work that this run itself did here before it was interrupted is neither done again nor somebody else's.
-        let origin = json!([self.shared.record.run_id, place]);
+        let origin = self.origin(task);
         let own = |entry: &CacheEntry| entry.notes["origin"] == origin;
         let found = self.shared.cache.look_up(&key.hash).filter(|entry| forced.is_none() || own(entry));
         let cached = found.as_ref().is_some_and(|entry| !own(entry));

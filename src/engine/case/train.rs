@@ -1,22 +1,24 @@
 //! The train stage of a case: one model per fold.
 
 use super::{CaseRun, Model, Output, Work, failed, lost};
-use crate::engine::clock::Stopwatch;
 use crate::engine::error::RunError;
-use crate::engine::key;
+use crate::engine::key::{self, Key};
 use crate::engine::listener::Task;
-use crate::engine::observer::FitObserver;
+use crate::engine::observer::{Checkpoints, FitObserver};
 use crate::engine::record::{VERSION, fold_number};
 use crate::engine::source::Folds;
-use crate::gp::observer::TracePoint;
+use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::plan::{Stage, TrainStep};
-use crate::stages::train::{self, Provenance};
+use crate::stages::train::{self, Provenance, TrainedModel, checkpoint};
+use crate::stages::{StageError, evaluate};
 use crate::store::input::{SourceFile, sha256_file};
 use crate::store::model::{InputDigest, TrainingSummary};
-use crate::store::{CacheEntry, Draft, InputTable, MODEL_FILE, copy_atomic, link_or_copy, read_table, write_rows};
-use crate::tables::{Timestamp, TraceRow};
-use serde_json::{Value as Json, json};
+use crate::store::{
+    CacheEntry, CheckpointFile, Draft, InputTable, MODEL_FILE, copy_atomic, link_or_copy, read_table, write_rows,
+};
+use crate::tables::Timestamp;
+use serde_json::{Map, Value as Json, json};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -26,24 +28,43 @@ impl<'a> CaseRun<'a, '_> {
     pub(super) fn train(&mut self, stage: &'a Stage, step: &TrainStep) -> Result<Output, RunError> {
         let Some(Output::Folds(folds)) = self.outputs.get(step.input.as_str()) else { return Err(lost(&step.input)) };
         let folds = Rc::clone(folds);
-        let mut models = Vec::with_capacity(stage.folds as usize);
+        let (mut models, mut chains) = (Vec::with_capacity(stage.folds as usize), Vec::new());
         for fold in 0..stage.folds {
             self.shared.check_cancel()?;
             let task = self.task(stage, Some((fold, stage.folds)));
-            models.push(self.train_fold(&task, step, &folds, fold)?);
+            let (model, of_chains) = self.train_fold(&task, step, &folds, fold)?;
+            models.push(model);
+            chains.extend(of_chains);
         }
-        Ok(Output::Models { method: step.method.name(), models })
+        let method = step.method.name();
+        if !chains.is_empty() {
+            let task = self.task(stage, None);
+            let run_id = self.shared.record.run_id.to_string();
+            let context = evaluate::Context { run_id: &run_id, stage: &task.stage, case: &task.case, method };
+            let rows = evaluate::chains(&context, &chains).map_err(failed(&task))?;
+            self.shared.record.add_metrics(&task, rows);
+        }
+        Ok(Output::Models { method, models })
     }
 
-    fn train_fold(&mut self, task: &Task, step: &TrainStep, folds: &Folds, fold: u32) -> Result<Model, RunError> {
+    /// The model of a fold, and what its chains say, if it has any.
+    fn train_fold(
+        &mut self,
+        task: &Task,
+        step: &TrainStep,
+        folds: &Folds,
+        fold: u32,
+    ) -> Result<(Model, Option<evaluate::Chains>), RunError> {
         let key = key::train(step, &folds.key.hash, fold, self.shared.plan.seed);
-        let entry = self.perform(task, &key, |run, draft| run.fit(task, step, folds, fold, draft))?;
+        let entry = self.perform(task, &key, |run, draft| run.fit(task, step, folds, &key, draft))?;
+        CheckpointFile::remove(&CheckpointFile::path(&self.shared.record.results, &key.hash));
         self.shared.record.add_traces(task, read_table(&entry.file(TRACES))?);
-        for warning in entry.notes["more"]["warnings"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+        let more = &entry.notes["more"];
+        for warning in more["warnings"].as_array().into_iter().flatten().filter_map(Json::as_str) {
             self.shared.record.warn(&format!("{task}: {warning}"))?;
         }
         let path = self.keep_model(task, &entry, step.publish.as_deref())?;
-        Ok(Model { hash: key.hash, path })
+        Ok((Model { hash: key.hash, path }, chains(fold, &more["chains"])))
     }
 
     fn fit(
@@ -51,31 +72,70 @@ impl<'a> CaseRun<'a, '_> {
         task: &Task,
         step: &TrainStep,
         folds: &Folds,
-        fold: u32,
+        key: &Key,
         draft: &Draft,
     ) -> Result<Work, RunError> {
         let options = key::train_options(step);
         let table = self.load(task, &folds.source)?;
+        let number = task.fold.map_or(0, |(fold, _)| fold);
         let all_folds = folds.folds().map_err(failed(task))?;
-        let rows = &all_folds[fold as usize].train;
-        let watch = Stopwatch::start();
-        let mut observer = FitObserver::new(task, self.shared.cancel, self.shared.listener);
+        let fold = &all_folds[number as usize];
+        let path = CheckpointFile::path(&self.shared.record.results, &key.hash);
+        let earlier = if step.method.deep().is_some() { self.earlier(task, &path, &key.hash)? } else { None };
+        let checkpoints = Checkpoints { path, key: key.hash.clone(), origin: self.origin(task) };
+        let mut observer = FitObserver::new(task, self.shared.cancel, self.shared.listener, checkpoints);
+        let resume = earlier.map(|(file, state)| {
+            observer.go_on(file);
+            state
+        });
         // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
-        let stream = StreamKey::new(self.shared.plan.seed).with(&options.to_string()).with_index(u64::from(fold));
-        let model =
-            train::run(step, &table, &all_folds[fold as usize], &stream, &mut observer).map_err(failed(task))?;
-        observer.finish();
-        let record = &self.shared.record;
-        let mut timings = vec![record.timing(task, "offline", watch.read(), rows.len())];
-        timings.extend(observer.phases.iter().map(|(name, time)| record.timing(task, name, *time, rows.len())));
-        let traces: Vec<TraceRow> = observer.traces.iter().map(trace_row).collect();
+        let stream = StreamKey::new(self.shared.plan.seed).with(&options.to_string()).with_index(u64::from(number));
+        let outcome = train::run(step, &table, fold, &stream, resume, &mut observer);
+        if let Some(error) = observer.failure.take() {
+            return Err(error.into());
+        }
+        let model = outcome.map_err(|error| match (error, self.shared.cancel.signal()) {
+            (StageError::Interrupted, Some(signal)) => RunError::Interrupted { signal, kept: observer.kept },
+            (error, _) => failed(task)(error),
+        })?;
+        let (record, rows) = (&self.shared.record, &fold.train);
+        let timings = observer.timings();
+        let timings = timings.iter().map(|(name, time)| record.timing(task, name, *time, rows.len())).collect();
         let summary = self.summary(task, &table, rows.len());
         let file = model.to_file(Provenance { table: &table, rows, summary, options });
         file.save(&draft.file(MODEL_FILE))?;
-        write_rows(&draft.file(TRACES), &traces)?;
+        write_rows(&draft.file(TRACES), &observer.traces)?;
         let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten().unwrap_or(f64::NAN);
         let outcome = format!("{} rows, log-likelihood {likelihood:.2}", rows.len());
-        Ok(Work { timings, outcome, notes: json!({ "warnings": model.warnings() }) })
+        let warnings = model.warnings(&step.method);
+        Ok(Work { timings, outcome, notes: json!({ "warnings": warnings, "chains": noted(&model, rows.len()) }) })
+    }
+
+    /// Where an earlier attempt at the same work left off. Work that is asked for again begins again, unless this very
+    /// run was interrupted in it.
+    fn earlier(&self, task: &Task, path: &Path, key: &str) -> Result<Option<(CheckpointFile, Checkpoint)>, RunError> {
+        let record = &self.shared.record;
+        let found = match CheckpointFile::load(path, key) {
+            Ok(found) => found,
+            Err(error) => {
+                record.warn(&format!("{task}: {error}"))?;
+                return Ok(None);
+            }
+        };
+        let Some(file) = found.filter(|file| self.forced(task).is_none() || file.origin == self.origin(task)) else {
+            return Ok(None);
+        };
+        match checkpoint::from_tensors(&file.state) {
+            Ok(state) => {
+                record.task_resumed(task, file.iteration)?;
+                Ok(Some((file, state)))
+            }
+            Err(detail) => {
+                let hint = "training starts from the beginning";
+                record.warn(&format!("{task}: {}: a damaged checkpoint file: {detail}; {hint}", path.display()))?;
+                Ok(None)
+            }
+        }
     }
 
     fn summary(&self, task: &Task, table: &InputTable, rows: usize) -> TrainingSummary {
@@ -111,25 +171,19 @@ impl<'a> CaseRun<'a, '_> {
     }
 }
 
-/// A row without its place, which is added when it is recorded.
-fn trace_row(point: &TracePoint) -> TraceRow {
-    TraceRow {
-        run_id: String::new(),
-        stage: String::new(),
-        case: String::new(),
-        fold: 0,
-        particle: point.particle,
-        iteration: point.iteration,
-        phase: point.phase.to_owned(),
-        step: point.step,
-        log_likelihood: point.log_likelihood,
-        bound: point.bound,
-        acceptance: point.acceptance,
-        step_size: point.step_size,
-        variance: point.variance,
-        length: point.length,
-        noise: point.noise,
-        jitter: point.jitter,
-        inducing: point.inducing,
-    }
+/// What the chains of a model say, for its cache entry; null if it has none.
+fn noted(model: &TrainedModel, rows: usize) -> Json {
+    let metrics: Map<String, Json> =
+        model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+    if metrics.is_empty() { Json::Null } else { json!({ "rows": rows, "metrics": metrics }) }
+}
+
+/// The same, taken from a cache entry.
+fn chains(fold: u32, noted: &Json) -> Option<evaluate::Chains> {
+    let metrics = noted["metrics"].as_object()?;
+    Some(evaluate::Chains {
+        fold: fold as i32,
+        rows: noted["rows"].as_i64()?,
+        metrics: metrics.iter().map(|(name, value)| (name.clone(), value.as_f64())).collect(),
+    })
 }

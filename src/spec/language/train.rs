@@ -16,11 +16,11 @@ pub struct Train {
     pub scale: Option<Scale>,
     /// The covariance function. Default: rbf.
     pub kernel: Option<Kernel>,
-    /// One correlation length per feature. Default: false.
+    /// One correlation length per feature (`gp`, `sparse_gp`). Default: false.
     pub ard: Option<bool>,
     /// Starting values of the hyper-parameters, in scaled units, and which to optimise.
     pub hyperparameters: Option<Hyperparameters>,
-    /// The inducing points (methods other than `gp` and `deep_gp`).
+    /// The inducing points (`sparse_gp`, `stride`).
     pub inducing: Option<Inducing>,
     /// The deep prior (`deep_gp`, `stride`).
     pub deep: Option<Deep>,
@@ -41,6 +41,10 @@ pub enum Method {
     Gp,
     /// Sparse Gaussian-process regression with inducing points (Titsias).
     SparseGp,
+    /// Deep Gaussian-process regression, hidden layers sampled, the top layer marginalised exactly.
+    DeepGp,
+    /// STRIDE: deep regression whose top layer has inducing points.
+    Stride,
 }
 
 /// Scaling by the mean and the population standard deviation of the training rows.
@@ -210,15 +214,15 @@ impl JsonSchema for Candidates {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Deep {
-    /// How layers build on each other.
+    /// How layers build on each other. Default: composition.
     pub architecture: Option<Architecture>,
-    /// Layers in all, the top layer included.
+    /// Layers in all, the top layer included. Default: 2.
     #[schemars(range(min = 2, max = 32))]
     pub layers: Option<u32>,
-    /// Outputs of a hidden layer; null: the number of features.
+    /// Outputs of a hidden layer (composition); null: the number of features.
     #[schemars(range(min = 1))]
     pub width: Option<u32>,
-    /// Mean of the hidden layers.
+    /// Mean of the hidden layers. Default: zero.
     pub prior_mean: Option<PriorMean>,
     /// How hidden layers are represented.
     pub hidden: Option<Hidden>,
@@ -259,15 +263,15 @@ pub enum PriorMean {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Hidden {
-    /// The representation.
+    /// The representation. Default: aca; full for `deep_gp`.
     pub method: Option<HiddenMethod>,
-    /// Columns of the cross approximation.
+    /// Columns of the cross approximation, at most. Default: 50.
     #[schemars(range(min = 1))]
     pub rank: Option<u32>,
-    /// Stop earlier when the relative residual trace falls below this.
+    /// Stop earlier when the relative residual trace falls below this. Default: 1e-6.
     #[schemars(range(min = 0))]
     pub tolerance: Option<f64>,
-    /// Choose the columns anew after every M step.
+    /// Choose the columns anew after every M step. Default: true.
     pub repivot: Option<bool>,
 }
 
@@ -287,20 +291,20 @@ pub enum HiddenMethod {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Em {
-    /// EM iterations.
+    /// EM iterations. Default: 10.
     #[schemars(range(min = 0))]
     pub iterations: Option<u32>,
-    /// Markov chains.
+    /// Markov chains. Default: 10; 50 with the preset `paper`.
     #[schemars(range(min = 1))]
     pub particles: Option<u32>,
-    /// Birth/death updates in one M step.
+    /// Birth/death updates of inducing points in one M step. Default: 3; 5 with the preset `paper`.
     #[schemars(range(min = 0))]
     pub exchanges: Option<u32>,
-    /// The M step also moves variance, length and noise.
+    /// The M step also moves variance, length and noise. Default: true; false with the preset `paper`.
     pub hyperparameters: Option<bool>,
-    /// The sampler of the E step.
+    /// The sampler of the E step. Default: hmc; pcn with the preset `paper`.
     pub sampler: Option<Sampler>,
-    /// Length of the frozen chain at the end.
+    /// Length of the frozen chain at the end, for diagnostics. Default: 50; 0 with the preset `paper`.
     #[schemars(range(min = 0))]
     pub final_transitions: Option<u32>,
 }
@@ -319,10 +323,10 @@ pub enum Sampler {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Hmc {
-    /// Transitions per E step.
+    /// Transitions per E step. Default: 12.
     #[schemars(range(min = 0))]
     pub transitions: Option<u32>,
-    /// Steps per transition.
+    /// Steps per transition. Default: 8.
     #[schemars(range(min = 1))]
     pub leapfrog: Option<u32>,
 }
@@ -331,7 +335,7 @@ pub struct Hmc {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Pcn {
-    /// Steps per E step.
+    /// Steps per E step. Default: 400.
     #[schemars(range(min = 0))]
     pub steps: Option<u32>,
 }

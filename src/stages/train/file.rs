@@ -53,6 +53,7 @@ impl TrainedModel {
             hyperparameters,
             metrics: predictor.figures(),
             options: provenance.options,
+            words: predictor.words(),
         };
         ModelFile { meta, tensors: predictor.tensors() }
     }
@@ -65,7 +66,7 @@ impl TrainedModel {
             detail,
             hint: "train it again with this version of stride-pipe".to_owned(),
         };
-        let predictor = Predictor::from_tensors(file).map_err(refuse)?;
+        let predictor = Predictor::from_file(file).map_err(refuse)?;
         let scaling = Scaling {
             feature_centre: meta.feature_scaling.centre.clone(),
             feature_scale: meta.feature_scaling.scale.clone(),

@@ -1,11 +1,15 @@
 //! The trained methods behind one face: predict, describe, and turn into tensors and back.
 
+use super::deep;
+use super::tensors::{Tensors, columns, one, rows, scalar, vector};
 use crate::gp::GpError;
+use crate::gp::deep::DeepGp;
 use crate::gp::exact::{ExactGp, Prediction};
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::sparse::{SparseGp, SparseParts};
-use crate::store::model::{ModelFile, Tensor};
-use ndarray::{Array1, Array2, Ix1, Ix2};
+use crate::plan::Method;
+use crate::store::{ModelFile, Tensor};
+use ndarray::{Array1, Array2};
 use std::collections::BTreeMap;
 
 /// A trained method.
@@ -26,6 +30,15 @@ pub enum Predictor {
         /// The rows of the source that are inducing points, `[m]`.
         source_rows: Vec<i64>,
     },
+    /// A deep process.
+    Deep {
+        /// The process.
+        gp: Box<DeepGp>,
+        /// `deep_gp` or `stride`.
+        method: &'static str,
+        /// The rows of the source that are inducing points, `[m]`; empty without them.
+        source_rows: Vec<i64>,
+    },
 }
 
 impl Predictor {
@@ -34,6 +47,7 @@ impl Predictor {
         match self {
             Self::Gp { .. } => "gp",
             Self::Sparse { .. } => "sparse_gp",
+            Self::Deep { method, .. } => method,
         }
     }
 
@@ -42,6 +56,7 @@ impl Predictor {
         match self {
             Self::Gp { gp, .. } => gp.kernel(),
             Self::Sparse { gp, .. } => gp.kernel(),
+            Self::Deep { gp, .. } => gp.parts().kernel,
         }
     }
 
@@ -50,6 +65,7 @@ impl Predictor {
         match self {
             Self::Gp { gp, .. } => gp.hyper(),
             Self::Sparse { gp, .. } => gp.hyper(),
+            Self::Deep { gp, .. } => &gp.parts().hyper,
         }
     }
 
@@ -58,6 +74,7 @@ impl Predictor {
         match self {
             Self::Gp { gp, .. } => gp.predict(x.view(), variance),
             Self::Sparse { gp, .. } => gp.predict(x.view(), variance),
+            Self::Deep { gp, .. } => gp.predict(x.view(), variance),
         }
     }
 
@@ -68,15 +85,19 @@ impl Predictor {
         match self {
             Self::Gp { gp, .. } => named(&[("log_likelihood", gp.log_likelihood())]),
             Self::Sparse { gp, .. } => named(&[("log_likelihood", gp.log_likelihood()), ("bound", gp.bound())]),
+            Self::Deep { gp, .. } => deep::figures(gp),
         }
     }
 
-    /// What the user should know about how training went.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let (jitter, expected) = match self {
-            Self::Gp { gp, .. } => (gp.jitter(), 0.0),
-            Self::Sparse { gp, .. } => (gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
+    /// What the user should know about how training with these options went.
+    pub fn warnings(&self, method: &Method) -> Vec<String> {
+        let (mut warnings, jitter, expected) = match self {
+            Self::Gp { gp, .. } => (Vec::new(), gp.jitter(), 0.0),
+            Self::Sparse { gp, .. } => (Vec::new(), gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
+            Self::Deep { gp, .. } => {
+                let of_chains = method.deep().map(|(_, em)| deep::warnings(&gp.parts().diagnostics, em));
+                (of_chains.unwrap_or_default(), 0.0, 0.0)
+            }
         };
         if jitter > expected * (1.0 + 1e-9) {
             warnings.push(format!(
@@ -96,7 +117,7 @@ impl Predictor {
     }
 
     /// The numbers that a model file has to hold.
-    pub fn tensors(&self) -> BTreeMap<String, Tensor> {
+    pub fn tensors(&self) -> Tensors {
         let hyper = self.hyper();
         let mut tensors = BTreeMap::from([
             ("hyper.lengths", Tensor::from(Array1::from(hyper.lengths.clone()))),
@@ -120,38 +141,55 @@ impl Predictor {
                     ("log_likelihood", scalar(log_likelihood)),
                 ]);
             }
+            Self::Deep { .. } => {}
         }
-        tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect()
+        let mut tensors: Tensors = tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
+        if let Self::Deep { gp, source_rows, .. } = self {
+            tensors.extend(deep::tensors(gp.parts(), source_rows));
+        }
+        tensors
+    }
+
+    /// The words that a model file has to hold.
+    pub fn words(&self) -> BTreeMap<String, String> {
+        match self {
+            Self::Gp { .. } | Self::Sparse { .. } => BTreeMap::new(),
+            Self::Deep { gp, .. } => gp.parts().words.clone(),
+        }
     }
 
     /// The method in a model file, or what is wrong with it.
-    pub fn from_tensors(file: &ModelFile) -> Result<Self, String> {
+    pub fn from_file(file: &ModelFile) -> Result<Self, String> {
+        let tensors = &file.tensors;
         let kernel = file.meta.kernel.parse::<Kernel>().map_err(|error| error.to_string())?;
         let hyper = Hyper {
-            variance: one(file, "hyper.variance")?,
-            lengths: vector(file, "hyper.lengths")?.to_vec(),
-            noise: one(file, "hyper.noise")?,
+            variance: one(tensors, "hyper.variance")?,
+            lengths: vector(tensors, "hyper.lengths")?.to_vec(),
+            noise: one(tensors, "hyper.noise")?,
         };
         let features = file.meta.feature_names.len();
+        let deep = |method: &'static str, hyper: Hyper| {
+            let (gp, source_rows) = deep::from_file(file, kernel, hyper)?;
+            Ok(Self::Deep { gp: Box::new(gp), method, source_rows })
+        };
         match file.meta.method.as_str() {
             "gp" => {
-                let (x, y) = (matrix(file, "x", features)?, vector(file, "y")?);
+                let (x, y) = (columns(tensors, "x", features)?, vector(tensors, "y")?);
                 let gp = ExactGp::condition(x.view(), y.view(), kernel, &hyper).map_err(|error| error.to_string())?;
                 Ok(Self::Gp { gp: Box::new(gp), y })
             }
             "sparse_gp" => {
-                let x_m = matrix(file, "inducing.x", features)?;
+                let x_m = columns(tensors, "inducing.x", features)?;
                 let m = x_m.nrows();
-                let source_rows: Vec<i64> =
-                    file.integers("inducing.rows").ok_or_else(|| missing("inducing.rows"))?.iter().copied().collect();
+                let source_rows = rows(tensors, "inducing.rows")?;
                 let parts = SparseParts {
                     rows: source_rows.iter().map(|row| row.unsigned_abs() as usize).collect(),
-                    alpha: vector(file, "alpha")?,
-                    lower: matrix(file, "lower", m)?,
-                    lower_b: matrix(file, "lower_b", m)?,
-                    jitter: one(file, "jitter")?,
-                    bound: one(file, "bound")?,
-                    log_likelihood: one(file, "log_likelihood")?,
+                    alpha: vector(tensors, "alpha")?,
+                    lower: columns(tensors, "lower", m)?,
+                    lower_b: columns(tensors, "lower_b", m)?,
+                    jitter: one(tensors, "jitter")?,
+                    bound: one(tensors, "bound")?,
+                    log_likelihood: one(tensors, "log_likelihood")?,
                     x_m,
                     kernel,
                     hyper,
@@ -159,35 +197,9 @@ impl Predictor {
                 let gp = SparseGp::from_parts(parts).map_err(|error| error.to_string())?;
                 Ok(Self::Sparse { gp: Box::new(gp), source_rows })
             }
+            "deep_gp" => deep("deep_gp", hyper),
+            "stride" => deep("stride", hyper),
             other => Err(format!("method `{other}` is not known to this version")),
         }
     }
-}
-
-fn scalar(value: f64) -> Tensor {
-    Tensor::from(Array1::from(vec![value]))
-}
-
-fn missing(name: &str) -> String {
-    format!("the tensor `{name}` is missing")
-}
-
-fn shape(name: &str) -> String {
-    format!("the tensor `{name}` has the wrong shape")
-}
-
-fn vector(file: &ModelFile, name: &str) -> Result<Array1<f64>, String> {
-    let values = file.floats(name).ok_or_else(|| missing(name))?;
-    values.clone().into_dimensionality::<Ix1>().map_err(|_| shape(name))
-}
-
-fn matrix(file: &ModelFile, name: &str, columns: usize) -> Result<Array2<f64>, String> {
-    let values = file.floats(name).ok_or_else(|| missing(name))?;
-    let values = values.clone().into_dimensionality::<Ix2>().map_err(|_| shape(name))?;
-    if values.ncols() == columns { Ok(values) } else { Err(shape(name)) }
-}
-
-fn one(file: &ModelFile, name: &str) -> Result<f64, String> {
-    let values = vector(file, name)?;
-    if values.len() == 1 { Ok(values[0]) } else { Err(shape(name)) }
 }

@@ -222,8 +222,10 @@ impl Needs {
         let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
         let draft = |name: &String| is_key(&stem(name));
         let checkpoint = |name: &String| {
+            // One that was being written when its run was killed is of no use to anybody.
+            let half_written = is_temporary(name) && is_key(&stem(name.trim_start_matches('.')));
             let stem = stem(name);
-            (is_key(&stem) || stem.parse::<RunId>().is_ok()) && !self.resumable.contains(&stem)
+            half_written || (is_key(&stem) || stem.parse::<RunId>().is_ok()) && !self.resumable.contains(&stem)
         };
         let old_drafts = names(&drafts).into_iter().filter(draft).map(|name| drafts.join(name));
         let old_chains = names(&checkpoints).into_iter().filter(checkpoint).map(|name| checkpoints.join(name));

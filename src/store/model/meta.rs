@@ -31,8 +31,11 @@ pub struct ModelMeta {
     pub metrics: BTreeMap<String, Option<f64>>,
     /// Smallest and largest training value of each feature.
     pub feature_ranges: Vec<Range>,
-    /// Whatever else the method needs.
+    /// The options it was trained with, for the reader.
     pub options: Value,
+    /// Words that a method needs beside its numbers; files of methods without any do not have the key.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub words: BTreeMap<String, String>,
 }
 
 /// `(x - centre) / scale`, feature by feature.

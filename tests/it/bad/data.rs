@@ -214,7 +214,10 @@ const VALUES: [Case; 13] = [
     }),
 ];
 
-const ROW_COUNTS: [Case; 9] = [
+const ROW_COUNTS: [Case; 10] = [
+    Case::new("features_more_than_one", 65, "two features for an architecture that takes one", |s| {
+        pipeline(s, "method: gp", "method: stride, deep: { architecture: injective }");
+    }),
     Case::new("rows_none", 65, "no rows", |s| rows(s, 0, "seed: 7", "seed: 7")),
     Case::new("rows_fewer_than_folds", 65, "four rows, five folds", |s| rows(s, 4, "seed: 7", "seed: 7")),
     Case::new("rows_one", 65, "one row", |s| rows(s, 1, "kfold: { folds: 5 }", "holdout: { test_fraction: 0.5 }")),

@@ -1,8 +1,8 @@
-//! The arrays of a model: 64-bit floats or integers of any shape.
+//! The arrays of models and checkpoints: 64-bit floats or integers of any shape.
 
 use ndarray::{ArrayD, IxDyn};
 
-/// An array of a model file.
+/// An array of a model file or a checkpoint.
 #[derive(Debug, Clone)]
 pub enum Tensor {
     /// Floats.
@@ -12,6 +12,22 @@ pub enum Tensor {
 }
 
 impl Tensor {
+    /// Its floats; none if it holds integers.
+    pub const fn floats(&self) -> Option<&ArrayD<f64>> {
+        match self {
+            Self::F64(values) => Some(values),
+            Self::I64(_) => None,
+        }
+    }
+
+    /// Its integers; none if it holds floats.
+    pub const fn integers(&self) -> Option<&ArrayD<i64>> {
+        match self {
+            Self::I64(values) => Some(values),
+            Self::F64(_) => None,
+        }
+    }
+
     /// Its shape.
     pub fn shape(&self) -> &[usize] {
         match self {

@@ -1,23 +1,41 @@
-//! The bytes of a model file: safetensors, with hashes over everything.
+//! The bytes of models and checkpoints: safetensors with a description, and hashes over everything.
+//!
+//! The description is JSON in the file's metadata. Two hashes stand beside it: `stride.sha256` over the tensor bytes and
+//! `stride.meta_sha256` over the description and the tensors' names, types and shapes. Nothing in the file can change
+//! without one of them noticing. The same contents always give the same bytes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
 
 use safetensors::SafeTensors;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{FORMAT_VERSION, ModelMeta, Tensor};
-use crate::store::atomic::hex;
+use super::atomic::hex;
+use super::error::StoreError;
+use super::tensor::Tensor;
 
-const META: &str = "stride";
-const VERSION: &str = "stride.format_version";
 const TENSOR_HASH: &str = "stride.sha256";
 const META_HASH: &str = "stride.meta_sha256";
 
-/// A model's description is a few kilobytes; this leaves room for many features.
+/// A description is a few kilobytes; this leaves room for many features.
 const LONGEST_HEADER: u64 = 64 << 20;
 
-/// Why bytes are not a model.
+/// What a file holds, and how it says so.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// The word for it in messages.
+    pub noun: &'static str,
+    /// Where the description stands in the metadata.
+    pub description: &'static str,
+    /// Where the version stands.
+    pub version_key: &'static str,
+    /// The version this program writes and reads.
+    pub version: u32,
+}
+
+/// Why bytes are not what they should be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// Not ours at all.
@@ -29,13 +47,14 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub(super) fn detail(&self) -> String {
+    pub(super) fn detail(&self, kind: &Kind) -> String {
+        let Kind { noun, version, .. } = kind;
         match self {
-            Self::Foreign(detail) => format!("not a model of stride-pipe: {detail}"),
+            Self::Foreign(detail) => format!("not a {noun} of stride-pipe: {detail}"),
             Self::Version(found) => {
-                format!("a model of format version {found}, but this stride-pipe reads {FORMAT_VERSION}")
+                format!("a {noun} of format version {found}, but this stride-pipe reads {version}")
             }
-            Self::Damaged(detail) => format!("a damaged model file: {detail}"),
+            Self::Damaged(detail) => format!("a damaged {noun} file: {detail}"),
         }
     }
 
@@ -48,11 +67,19 @@ impl Refusal {
     }
 }
 
-type Tensors = BTreeMap<String, Tensor>;
+/// Arrays by name.
+pub(super) type Tensors = BTreeMap<String, Tensor>;
+
+/// The bytes of a file. A pipe would wait for its writer, a device may never end: only regular files are read.
+pub(super) fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Ok(None);
+    }
+    fs::read(path).map(Some).map_err(|source| StoreError::read(path, source))
+}
 
 /// Builds the file. The crate's own writer keeps metadata in a hash map, whose order changes from run to run.
-pub(super) fn encode(meta: &ModelMeta, tensors: &Tensors) -> Result<Vec<u8>, String> {
-    let description = serde_json::to_string(meta).map_err(|error| error.to_string())?;
+pub(super) fn encode(kind: &Kind, description: String, tensors: &Tensors) -> Result<Vec<u8>, String> {
     let mut data = Vec::new();
     let mut entries = Map::new();
     let mut layout = BTreeMap::new();
@@ -69,8 +96,8 @@ pub(super) fn encode(meta: &ModelMeta, tensors: &Tensors) -> Result<Vec<u8>, Str
     let mut metadata = Map::new();
     metadata.insert(META_HASH.to_owned(), Value::String(meta_hash(&description, &layout)));
     metadata.insert(TENSOR_HASH.to_owned(), Value::String(hex(&Sha256::digest(&data))));
-    metadata.insert(VERSION.to_owned(), Value::String(FORMAT_VERSION.to_string()));
-    metadata.insert(META.to_owned(), Value::String(description));
+    metadata.insert(kind.version_key.to_owned(), Value::String(kind.version.to_string()));
+    metadata.insert(kind.description.to_owned(), Value::String(description));
     let mut header = Map::new();
     header.insert("__metadata__".to_owned(), Value::Object(metadata));
     header.append(&mut entries);
@@ -86,20 +113,20 @@ pub(super) fn encode(meta: &ModelMeta, tensors: &Tensors) -> Result<Vec<u8>, Str
     Ok(file)
 }
 
-/// Reads the file; every byte that matters is under one of the hashes.
-pub(super) fn decode(bytes: &[u8]) -> Result<(ModelMeta, Tensors), Refusal> {
+/// The description and the tensors of a file; every byte that matters is under one of the hashes.
+pub(super) fn decode(kind: &Kind, bytes: &[u8]) -> Result<(String, Tensors), Refusal> {
     check_length(bytes)?;
     let (header, parsed) = SafeTensors::read_metadata(bytes).map_err(|error| Refusal::Damaged(error.to_string()))?;
     let empty = HashMap::new();
     let metadata = parsed.metadata().as_ref().unwrap_or(&empty);
-    let Some(version) = metadata.get(VERSION) else {
-        return Err(Refusal::Foreign(format!("its metadata has no `{VERSION}`")));
+    let Some(version) = metadata.get(kind.version_key) else {
+        return Err(Refusal::Foreign(format!("its metadata has no `{}`", kind.version_key)));
     };
-    if *version != FORMAT_VERSION.to_string() {
+    if *version != kind.version.to_string() {
         return Err(Refusal::Version(version.clone()));
     }
     let entry = |key: &str| metadata.get(key).ok_or_else(|| Refusal::Damaged(format!("its metadata has no `{key}`")));
-    let (description, tensor_hash, stored_hash) = (entry(META)?, entry(TENSOR_HASH)?, entry(META_HASH)?);
+    let (description, tensor_hash, stored_hash) = (entry(kind.description)?, entry(TENSOR_HASH)?, entry(META_HASH)?);
     let data = bytes.get(8 + header..).unwrap_or_default();
     if hex(&Sha256::digest(data)) != *tensor_hash {
         return Err(Refusal::Damaged("its tensors do not have the hash it states".to_owned()));
@@ -122,9 +149,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<(ModelMeta, Tensors), Refusal> {
     if meta_hash(description, &layout) != *stored_hash {
         return Err(Refusal::Damaged("its description does not have the hash it states".to_owned()));
     }
-    let meta: ModelMeta = serde_json::from_str(description).map_err(|error| Refusal::Damaged(error.to_string()))?;
-    meta.check().map_err(Refusal::Damaged)?;
-    Ok((meta, tensors))
+    Ok((description.clone(), tensors))
 }
 
 /// Before anything is parsed: long enough, and a header length that fits.

@@ -1,0 +1,127 @@
+//! The state of a deep fit as tensors, and back, to the bit.
+
+use super::tensors::{Tensors, count, counts, integers, matrix, one, scalar, vector};
+use crate::gp::deep::{Checkpoint, ParticleState};
+use crate::gp::kernel::Hyper;
+use crate::store::Tensor;
+use ndarray::Array1;
+
+/// The numbers that a checkpoint file has to hold.
+pub fn to_tensors(state: &Checkpoint) -> Tensors {
+    let Checkpoint { iteration, start, hyper, inducing, pivots, jitter, particles } = state;
+    let mut tensors = Tensors::from([
+        ("iteration".to_owned(), integers([*iteration])),
+        ("inducing".to_owned(), integers(inducing.iter().copied())),
+        ("pivots".to_owned(), integers(pivots.iter().copied())),
+        ("jitter".to_owned(), scalar(*jitter)),
+        ("hidden_layers".to_owned(), integers(particles.iter().map(|particle| particle.white.len()))),
+    ]);
+    for (name, hyper) in [("start", start), ("hyper", hyper)] {
+        let Hyper { variance, lengths, noise } = hyper;
+        tensors.insert(format!("{name}.variance"), scalar(*variance));
+        tensors.insert(format!("{name}.lengths"), Tensor::from(Array1::from(lengths.clone())));
+        tensors.insert(format!("{name}.noise"), scalar(*noise));
+    }
+    for (number, ParticleState { white, sampler }) in particles.iter().enumerate() {
+        tensors.insert(sampler_name(number), Tensor::from(Array1::from(sampler.clone())));
+        for (layer, values) in white.iter().enumerate() {
+            tensors.insert(white_name(number, layer), Tensor::from(values.clone()));
+        }
+    }
+    tensors
+}
+
+/// The state in these tensors, or what is wrong with them.
+pub fn from_tensors(tensors: &Tensors) -> Result<Checkpoint, String> {
+    let hyper = |name: &str| {
+        Ok::<_, String>(Hyper {
+            variance: one(tensors, &format!("{name}.variance"))?,
+            lengths: vector(tensors, &format!("{name}.lengths"))?.to_vec(),
+            noise: one(tensors, &format!("{name}.noise"))?,
+        })
+    };
+    let particle = |(number, layers): (usize, usize)| {
+        Ok(ParticleState {
+            white: (0..layers)
+                .map(|layer| matrix(tensors, &white_name(number, layer)))
+                .collect::<Result<_, String>>()?,
+            sampler: vector(tensors, &sampler_name(number))?.to_vec(),
+        })
+    };
+    Ok(Checkpoint {
+        iteration: count(tensors, "iteration")?,
+        start: hyper("start")?,
+        hyper: hyper("hyper")?,
+        inducing: counts(tensors, "inducing")?,
+        pivots: counts(tensors, "pivots")?,
+        jitter: one(tensors, "jitter")?,
+        particles: counts(tensors, "hidden_layers")?
+            .into_iter()
+            .enumerate()
+            .map(particle)
+            .collect::<Result<_, String>>()?,
+    })
+}
+
+fn white_name(particle: usize, layer: usize) -> String {
+    format!("particle.{particle}.white.{layer}")
+}
+
+fn sampler_name(particle: usize) -> String {
+    format!("particle.{particle}.sampler")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Array2, array};
+
+    fn state() -> Checkpoint {
+        let particle = |scale: f64| ParticleState {
+            white: vec![array![[scale, -0.0], [1.0 / 3.0, 5e-324]], Array2::zeros((0, 2))],
+            sampler: vec![scale.sqrt(), f64::INFINITY],
+        };
+        Checkpoint {
+            iteration: 3,
+            start: Hyper { variance: 0.1 + 0.2, lengths: vec![1e-300], noise: 0.0 },
+            hyper: Hyper { variance: 2.0, lengths: vec![0.5, 0.25], noise: 1e-6 },
+            inducing: vec![5, 0, 63_000],
+            pivots: Vec::new(),
+            jitter: 1e-8,
+            particles: vec![particle(2.0), particle(-0.5), ParticleState { white: Vec::new(), sampler: Vec::new() }],
+        }
+    }
+
+    #[test]
+    fn comes_back_to_the_bit() -> Result<(), String> {
+        let mut state = state();
+        // NaN is equal to nothing: compared by what it becomes again.
+        assert!(state.particles[1].sampler[0].is_nan());
+        let tensors = to_tensors(&state);
+        let mut back = from_tensors(&tensors)?;
+        assert_eq!(to_tensors(&back), tensors);
+        let bits = (back.particles[1].sampler[0].to_bits(), state.particles[1].sampler[0].to_bits());
+        assert_eq!(bits.0, bits.1);
+        for particles in [&mut back.particles, &mut state.particles] {
+            particles[1].sampler[0] = 0.0;
+        }
+        assert_eq!(back, state);
+        Ok(())
+    }
+
+    #[test]
+    fn every_tensor_is_needed() {
+        let whole = to_tensors(&state());
+        for name in whole.keys() {
+            let mut without = whole.clone();
+            without.remove(name);
+            assert!(from_tensors(&without).is_err_and(|error| error.contains(name)), "{name}");
+            let mut other = whole.clone();
+            other.insert(name.clone(), Tensor::F64(ndarray::ArrayD::zeros(ndarray::IxDyn(&[1, 2, 3]))));
+            assert!(from_tensors(&other).is_err(), "{name}");
+        }
+        let mut negative = whole;
+        negative.insert("inducing".to_owned(), Tensor::from(array![-1_i64]));
+        assert!(from_tensors(&negative).is_err_and(|error| error.contains("negative")));
+    }
+}

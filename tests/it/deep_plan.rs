@@ -1,0 +1,153 @@
+//! What the deep methods are asked to do: defaults, the preset, options that do not count, checks before anything runs.
+
+use crate::sandbox::{SMALL, Sandbox};
+use insta::assert_snapshot;
+use serde_json::{Value as Json, json};
+use std::path::Path;
+use stride_pipe::plan::{PlanRequest, Step, TrainStep, build};
+
+/// The small pipeline with these options of the train stage.
+fn text(train: &str) -> String {
+    SMALL.replace("method: gp", train)
+}
+
+#[track_caller]
+fn step(train: &str) -> TrainStep {
+    let text = text(train);
+    let request =
+        PlanRequest { file: Path::new("p.yaml"), text: &text, sets: &[], results: None, env: &|_: &str| None };
+    let plan = build(&request).unwrap_or_else(|problems| panic!("{train}: {problems:?}"));
+    match plan.cases[0].stage("model").unwrap().step.clone() {
+        Step::Train(step) => step,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn options(train: &str) -> Json {
+    serde_json::to_value(step(train).method).unwrap()
+}
+
+#[test]
+fn defaults_and_preset() {
+    let pretty = |train: &str| format!("{:#}", options(train));
+    assert_snapshot!("stride_defaults", pretty("method: stride"));
+    assert_snapshot!("deep_gp_defaults", pretty("method: deep_gp"));
+    assert_snapshot!("stride_as_in_the_paper", pretty("method: stride, preset: paper"));
+}
+
+#[test]
+fn what_is_written_wins_over_the_preset() {
+    let em = "em: { particles: 7, hyperparameters: true, sampler: { hmc: { leapfrog: 2 } }, final_transitions: 9 }";
+    let stride = &options(&format!("method: stride, preset: paper, deep: {{ prior_mean: identity }}, {em}"))["stride"];
+    assert_eq!(stride["em"]["particles"], 7);
+    assert_eq!(stride["em"]["hyperparameters"], true);
+    assert_eq!(stride["em"]["sampler"], json!({ "hmc": { "transitions": 12, "leapfrog": 2 } }));
+    assert_eq!(stride["em"]["final_transitions"], 9);
+    assert_eq!(stride["deep"]["prior_mean"], "identity");
+    assert_eq!(stride["exchanges"], 5, "what is not written is as in the paper");
+    // `--set` replaces the sampler, too.
+    let sandbox = Sandbox::new();
+    sandbox.write("set.yaml", &text("method: stride, em: { sampler: { hmc: { transitions: 3 } } }"));
+    sandbox.run("validate set.yaml --set stages.model.train.em.sampler.pcn.steps=7").succeeded();
+}
+
+#[test]
+fn inducing_points_that_are_given_are_kept() {
+    let stride = &options("method: stride, inducing: { rows: [3, 9] }, em: { exchanges: 4 }")["stride"];
+    assert_eq!((&stride["exchanges"], &stride["inducing"]), (&json!(0), &json!({ "given": { "rows": [3, 9] } })));
+}
+
+/// The step is all that the cache key of a model knows of the options.
+#[test]
+fn options_that_are_not_used_do_not_count() {
+    for (with, without) in [
+        ("method: stride, ard: true", "method: stride"),
+        ("method: deep_gp, inducing: { count: 7 }, em: { exchanges: 9 }", "method: deep_gp"),
+        ("method: stride, deep: { u_min: 3, u_max: 2 }", "method: stride"),
+        (
+            "method: stride, deep: { architecture: convolution, width: 1 }",
+            "method: stride, deep: { architecture: convolution }",
+        ),
+        (
+            "method: stride, deep: { architecture: injective, u_min: 0.1, u_max: 9 }",
+            "method: stride, deep: { architecture: injective, u_min: 0.1 }",
+        ),
+        (
+            "method: stride, deep: { hidden: { method: full, rank: 7, tolerance: 0.1, repivot: false } }",
+            "method: stride, deep: { hidden: { method: full } }",
+        ),
+        (
+            "method: gp, deep: { hidden: { method: sparse }, architecture: convolution, width: 4, u_min: 3, u_max: 2 }",
+            "method: gp",
+        ),
+        ("method: sparse_gp, preset: paper", "method: sparse_gp"),
+        ("method: stride, em: { particles: 10 }, deep: { layers: 2 }", "method: stride"),
+    ] {
+        assert_eq!(step(with), step(without), "{with}");
+    }
+    for (one, other) in [
+        ("method: stride", "method: stride, deep: { width: 1 }"),
+        ("method: stride", "method: stride, em: { exchanges: 4 }"),
+        ("method: stride", "method: stride, preset: paper"),
+        ("method: stride", "method: stride, hyperparameters: { optimise: false }"),
+        ("method: deep_gp", "method: deep_gp, deep: { hidden: { method: aca } }"),
+    ] {
+        assert_ne!(step(one), step(other), "{other}");
+    }
+}
+
+#[test]
+fn plan_knows_the_methods_and_their_memory() {
+    let sandbox = Sandbox::new();
+    let memory = |train: &str| {
+        sandbox.write("deep.yaml", &text(train));
+        let shown = sandbox.run("plan deep.yaml --format json").succeeded().stdout;
+        let plan: Json = serde_json::from_str(&shown).unwrap();
+        plan["cases"][0]["stages"][2]["memory_bytes"].as_u64().unwrap()
+    };
+    let (rows, features, particles) = (60, 2, 10);
+    let hidden = 8 * particles * rows * features;
+    let copies = 3 * 8 * rows * (features + 2);
+    assert_eq!(memory("method: stride"), copies + (256 << 20) + 8 * rows * (features + 50) + hidden);
+    assert_eq!(memory("method: deep_gp"), copies + 4 * 8 * rows * rows + hidden);
+    assert_eq!(memory("method: deep_gp, deep: { layers: 4, width: 3 }"), copies + 32 * rows * rows + hidden / 2 * 9);
+    let shown = sandbox.run("plan deep.yaml").succeeded().stdout;
+    assert!(shown.contains("run: train deep_gp × 5 folds"), "{shown}");
+}
+
+#[test]
+fn the_schema_knows_the_deep_options() {
+    let validator = jsonschema::validator_for(&stride_pipe::spec::schema::for_editors()).unwrap();
+    let valid = |train: &str| {
+        let mut problems = stride_pipe::spec::Diagnostics::default();
+        let document = stride_pipe::spec::tree::parse(&text(train), &mut problems).unwrap().to_json();
+        validator.is_valid(&document)
+    };
+    assert!(valid("method: stride, preset: paper, deep: { hidden: { method: aca, rank: 5 } }"));
+    assert!(valid("method: deep_gp, em: { sampler: { pcn: { steps: 5 } }, iterations: 0 }"));
+    assert!(!valid("method: strides"));
+    assert!(!valid("method: stride, preset: book"));
+    assert!(!valid("method: stride, deep: { layers: 1 }"));
+    assert!(!valid("method: stride, em: { particles: 0 }"));
+    assert!(!valid("method: stride, em: { sampler: { hmc: { leapfrog: 0 } } }"));
+}
+
+#[test]
+fn validate_sees_features_that_the_architecture_cannot_take() {
+    let sandbox = Sandbox::new();
+    let injective = text("method: stride, deep: { architecture: injective }");
+    sandbox.write("deep.yaml", &injective);
+    sandbox.run("validate deep.yaml").succeeded();
+    let ran = sandbox.run("validate deep.yaml --data");
+    assert_eq!(ran.code, 65, "{}", ran.stderr);
+    assert!(ran.stdout.contains("1 problem(s), see below"), "{}", ran.stdout);
+    assert_snapshot!("injective_features", ran.stderr);
+    sandbox.write("deep.yaml", &injective.replace("features: [a, b]", "features: [a]"));
+    sandbox.run("validate deep.yaml --data").succeeded();
+    // Not every case has to be able to.
+    let matrix = "matrix: { architecture: [composition, injective] }\nstages:\n";
+    sandbox
+        .write("deep.yaml", &injective.replace("injective", "'${matrix.architecture}'").replace("stages:\n", matrix));
+    let ran = sandbox.run("validate deep.yaml --data");
+    assert!(ran.code == 65 && ran.stdout.contains("(architecture=injective)"), "{}{}", ran.stdout, ran.stderr);
+}
