@@ -71,6 +71,9 @@ impl Points {
         mut out: ArrayViewMut2<'_, f64>,
     ) -> Result<(), GpError> {
         let (b, m) = out.dim();
+        if self.rows.ncols() == 1 {
+            return self.squared_differences(first, other, out);
+        }
         let left = self.rows.slice(s![first..first + b, ..]);
         let right = other.rows.slice(s![..m, ..]);
         gemm_nt(-2.0, left, right, 0.0, out.view_mut())?;
@@ -91,6 +94,24 @@ impl Points {
                         *d2 = squared_distance(row, other.row(j));
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    // The same for one feature, where a product has nothing to save.
+    fn squared_differences(
+        &self,
+        first: usize,
+        other: &Self,
+        mut out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        let (Some(own), Some(others)) = (self.rows.as_slice(), other.rows.as_slice()) else {
+            return Err(GpError::shape("a matrix is not stored by rows"));
+        };
+        for (mut distances, value) in out.outer_iter_mut().zip(&own[first..]) {
+            for (d2, other) in distances.iter_mut().zip(others) {
+                *d2 = (value - other) * (value - other);
             }
         }
         Ok(())

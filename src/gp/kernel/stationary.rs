@@ -4,6 +4,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
 use super::{Hyper, Kernel, Points};
 use crate::gp::GpError;
+use crate::gp::linalg::mirror_lower;
 
 /// Covariances between rows of a data set, in tiles.
 ///
@@ -21,7 +22,7 @@ pub trait Covariance: Send + Sync + Sized {
     /// The same at some of the rows, in the given order.
     #[must_use]
     fn select(&self, rows: &[usize]) -> Self;
-    /// Covariances of the rows `first..` with all rows of `other`, into out: `[b, m]`.
+    /// Covariances of the rows `first..` with all rows of `other`, or with the first m of them, into out: `[b, m]`.
     fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError>;
 }
 
@@ -116,13 +117,14 @@ impl Covariance for Stationary {
     }
 }
 
-/// The covariance of all rows with themselves, `[m, m]`; the lower triangle is meant.
+/// The covariance of all rows with themselves, `[m, m]`, symmetric to the bit.
 pub(crate) fn square<C: Covariance>(covariance: &C) -> Result<Array2<f64>, GpError> {
     let m = covariance.len();
     let mut k_mm = Array2::zeros((m, m));
     for first in (0..m).step_by(super::ROW_TILE) {
         let end = (first + super::ROW_TILE).min(m);
-        covariance.tile(first, covariance, k_mm.slice_mut(s![first..end, ..]))?;
+        covariance.tile(first, covariance, k_mm.slice_mut(s![first..end, ..end]))?;
     }
+    mirror_lower(&mut k_mm);
     Ok(k_mm)
 }

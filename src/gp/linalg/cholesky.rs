@@ -17,7 +17,12 @@ const SOLVE_COLUMNS: usize = 96;
 // Small blocks keep two and more cores busy on small matrices, large ones are kinder to memory. The size may
 // depend on the matrix only, never on the machine.
 fn block_size(n: usize) -> usize {
-    if n < 1024 { 64 } else { 160 }
+    match n {
+        // Too little to share: many such factors are computed side by side.
+        0..=256 => 256,
+        257..1024 => 64,
+        _ => 160,
+    }
 }
 
 /// The lower factor L of a symmetric positive definite matrix A = L Lᵀ.
