@@ -82,10 +82,11 @@ impl<'a> FitObserver<'a> {
     /// What everything and each phase cost up to now, earlier attempts included.
     pub fn timings(&self) -> Vec<(String, Measured)> {
         let mut timings = self.spent.clone();
-        add(&mut timings, WHOLE, self.whole.read());
+        // In this order, so that the parts are never more than the whole.
         if let Some((phase, watch)) = &self.current {
             add(&mut timings, phase.name(), watch.read());
         }
+        add(&mut timings, WHOLE, self.whole.read());
         // The sum comes before its parts.
         timings.sort_by_key(|(name, _)| name != WHOLE);
         timings
@@ -124,9 +125,10 @@ impl Observer for FitObserver<'_> {
     }
 
     fn phase(&mut self, phase: Phase) {
-        if let Some((ended, watch)) = self.current.replace((phase, Stopwatch::start())) {
+        if let Some((ended, watch)) = self.current.take() {
             add(&mut self.spent, ended.name(), watch.read());
         }
+        self.current = Some((phase, Stopwatch::start()));
     }
 
     fn checkpoint(&mut self, state: &Checkpoint) {

@@ -216,7 +216,7 @@ fn killed_and_resumed_it_ends_the_same() {
     let timings: Vec<TimingRow> = last(&sandbox, "timings");
     let offline = timings.iter().find(|row| row.phase == "offline").unwrap();
     let parts: f64 = timings.iter().filter(|row| row.phase.starts_with("offline.")).map(|row| row.wall_s).sum();
-    assert!(parts <= offline.wall_s * 1.001 + 1e-6, "the parts are not more than the whole");
+    assert!(parts <= offline.wall_s * 1.001 + 1e-6, "the parts are not more than the whole: {timings:?}");
 }
 
 #[test]
