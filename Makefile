@@ -1,6 +1,6 @@
 # What a fresh clone needs to be built, run and tested. `make help` lists it.
 
-PIPELINE ?= pipelines/quickstart.yaml
+PIPELINE ?=
 # More options of `stride-pipe run`, of the test runner and of the benchmarks: make run ARGS="--set m=25"
 ARGS ?=
 
@@ -9,6 +9,7 @@ export PROPTEST_RNG_SEED ?= 2505
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SETUP  := bash .ci/setup.sh
+PROGRAM := $(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run test bench lint clean
@@ -24,8 +25,14 @@ build: ## compile the release binary
 	@$(SETUP) build
 	cargo build --release
 
-run: build ## run a pipeline (PIPELINE=pipelines/quickstart.yaml ARGS=...)
-	$(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe run $(PIPELINE) $(ARGS)
+run: build ## run STRIDE on Fashion-MNIST, shortened to minutes, or PIPELINE=... (ARGS=...)
+	@if [ -n "$(PIPELINE)" ]; then \
+	    set -x; $(PROGRAM) run $(PIPELINE) $(ARGS); \
+	else \
+	    echo "make run: a short run of pipelines/fashion.yaml: 2 chains instead of 4, 2 EM iterations instead of 6."; \
+	    echo "make run: all of it, within ten minutes: $(PROGRAM) run pipelines/fashion.yaml"; \
+	    set -x; $(PROGRAM) run pipelines/fashion.yaml --set particles=2 --set iterations=2 $(ARGS); \
+	fi
 
 test: ## run all tests (ARGS=... for the test runner)
 	@$(SETUP) build test
