@@ -308,12 +308,15 @@ impl<'a> Fit<'a> {
                 key: self.key.with("deep").with("exchange").with_index(self.iteration as u64),
                 trace: self.trace_point("exchange"),
             };
-            inducing = held.exchange(&choice, &self.problem.hyper, &inducing, exchanges, observer)?;
+            inducing =
+                or_as_it_was(held.exchange(&choice, &self.problem.hyper, &inducing, exchanges, observer), inducing)?;
         }
         let mut hyper = self.problem.hyper.clone();
         if moves {
             let points = matches!(self.options.start, Start::Sparse(_)).then_some(&inducing[..]);
-            hyper = held.hyperparameters(&hyper, points, free, &self.walls, self.trace_point("hyper"), observer)?;
+            let trace = self.trace_point("hyper");
+            let found = held.hyperparameters(&hyper, points, free, &self.walls, trace, observer);
+            hyper = or_as_it_was(found, hyper)?;
         }
         if inducing != self.problem.inducing {
             self.problem.move_inducing(inducing, whites(&mut self.chains))?;
@@ -327,6 +330,14 @@ impl<'a> Fit<'a> {
             Start::Sparse(options) => options.candidates,
             Start::Exact(_) => Candidates::All,
         }
+    }
+}
+
+// An M step that meets a factorisation that fails has not moved anything: no harm done.
+fn or_as_it_was<T>(result: Result<T, GpError>, before: T) -> Result<T, GpError> {
+    match result {
+        Err(error) if error.is_recoverable() => Ok(before),
+        other => other,
     }
 }
 

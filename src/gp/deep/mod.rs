@@ -31,7 +31,7 @@ pub use options::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind,
 pub use pivots::choose as choose_pivots;
 pub use problem::{Points, Problem};
 pub use sampler::{Chain, Hmc, Moves, Pcn, Sampler};
-pub use target::{Density, LogDensity};
+pub use target::{Density, Known, LogDensity};
 pub use warped::{Local, Warped};
 
 /// Fits to x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.

@@ -7,7 +7,7 @@ use super::design::Design;
 use super::hidden::{Hidden, TrainingRows};
 use super::options::{DeepOptions, HiddenKind, Start};
 use super::pivots;
-use super::target::{Density, LogDensity, Target, Top};
+use super::target::{Density, Known, LogDensity, Target, Top};
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Hyper};
@@ -198,6 +198,14 @@ impl Problem {
 impl LogDensity for Problem {
     fn value(&self, white: &[Array2<f64>]) -> Result<Density, GpError> {
         self.target().value(white)
+    }
+
+    fn know(&self, white: &[Array2<f64>]) -> Result<Known, GpError> {
+        self.target().know(white)
+    }
+
+    fn value_of_layer(&self, white: &[Array2<f64>], layer: usize, known: &Known) -> Result<(Density, Known), GpError> {
+        self.target().value_of_layer(white, layer, known)
     }
 
     fn value_and_gradient(&self, white: &[Array2<f64>]) -> Result<(Density, Vec<Array2<f64>>), GpError> {

@@ -22,9 +22,24 @@ pub struct Density {
 pub trait LogDensity: Sync {
     /// ℓ.
     fn value(&self, white: &[Array2<f64>]) -> Result<Density, GpError>;
+    /// What an evaluation at ξ would leave for [`LogDensity::value_of_layer`].
+    fn know(&self, white: &[Array2<f64>]) -> Result<Known, GpError> {
+        let _ = white;
+        Ok(Known::default())
+    }
+    /// ℓ where only `layer` differs from a ξ that was evaluated before, with what was `known` then; the same bits as
+    /// [`LogDensity::value`].
+    fn value_of_layer(&self, white: &[Array2<f64>], layer: usize, known: &Known) -> Result<(Density, Known), GpError> {
+        let _ = (layer, known);
+        Ok((self.value(white)?, Known::default()))
+    }
     /// ℓ and ∂ℓ/∂ξ.
     fn value_and_gradient(&self, white: &[Array2<f64>]) -> Result<(Density, Vec<Array2<f64>>), GpError>;
 }
+
+/// What an evaluation leaves for the next one that differs in one layer; nothing, where there is nothing to save.
+#[derive(Debug, Clone, Default)]
+pub struct Known(Option<Prepared>);
 
 /// The log-likelihood of the training targets.
 #[derive(Debug, Clone)]
@@ -97,6 +112,13 @@ impl Target<'_> {
         Ok(inputs)
     }
 
+    fn density(&self, prepared: &Prepared) -> Result<Density, GpError> {
+        match &self.top {
+            Top::Sparse { .. } => super::sparse_top::state(self, prepared).map(|(state, _)| density(&state)),
+            Top::Exact => super::exact_top::value(self, prepared),
+        }
+    }
+
     /// The sparse model of the top layer; with inducing points only.
     pub fn state(&self, white: &[Array2<f64>]) -> Result<State<Warped>, GpError> {
         super::sparse_top::state(self, &self.prepare(white)?).map(|(state, _)| state)
@@ -105,11 +127,17 @@ impl Target<'_> {
 
 impl LogDensity for Target<'_> {
     fn value(&self, white: &[Array2<f64>]) -> Result<Density, GpError> {
-        let prepared = self.prepare(white)?;
-        match &self.top {
-            Top::Sparse { .. } => super::sparse_top::state(self, &prepared).map(|(state, _)| density(&state)),
-            Top::Exact => super::exact_top::value(self, &prepared),
-        }
+        self.density(&self.prepare(white)?)
+    }
+
+    fn know(&self, white: &[Array2<f64>]) -> Result<Known, GpError> {
+        self.prepare(white).map(|prepared| Known(Some(prepared)))
+    }
+
+    fn value_of_layer(&self, white: &[Array2<f64>], layer: usize, known: &Known) -> Result<(Density, Known), GpError> {
+        let known = known.0.as_ref().map(|known| (known, layer));
+        let prepared = self.hidden.prepare_from(self.design, white, known)?;
+        Ok((self.density(&prepared)?, Known(Some(prepared))))
     }
 
     fn value_and_gradient(&self, white: &[Array2<f64>]) -> Result<(Density, Vec<Array2<f64>>), GpError> {

@@ -15,6 +15,8 @@ mod cross;
 mod nodes;
 mod rows;
 
+use std::sync::Arc;
+
 use ndarray::{Array1, Array2, ArrayView2};
 
 use super::design::Design;
@@ -145,10 +147,24 @@ impl Hidden {
 
     /// All layers at the anchors, from white: one `[r, D]` per layer.
     pub fn prepare(&self, design: &Design, white: &[Array2<f64>]) -> Result<Prepared, GpError> {
+        self.prepare_from(design, white, None)
+    }
+
+    /// The same when it is known for a white that differs in one layer only: that layer keeps its covariance, and
+    /// those below stay what they are.
+    pub fn prepare_from(
+        &self,
+        design: &Design,
+        white: &[Array2<f64>],
+        known: Option<(&Prepared, usize)>,
+    ) -> Result<Prepared, GpError> {
         self.check(design, white)?;
-        let mut layers: Vec<Layer> = Vec::with_capacity(design.layers);
-        for white in white {
-            let factored = self.anchors.factored(design, layers.last())?;
+        let mut layers: Vec<Layer> = known.map_or_else(Vec::new, |(known, changed)| known.layers[..changed].to_vec());
+        for (index, white) in white.iter().enumerate().skip(layers.len()) {
+            let factored = match known {
+                Some((known, changed)) if changed == index => Arc::clone(&known.layers[index].factored),
+                _ => self.anchors.factored(design, layers.last())?,
+            };
             let layer = match self.kind {
                 Kind::Cross => cross::layer(self, design, layers.last(), factored, white)?,
                 Kind::Full | Kind::Sparse => nodes::layer(self, design, layers.last(), factored, white)?,

@@ -61,6 +61,7 @@ impl Pcn {
         rng: &mut ChaCha8Rng,
     ) -> Result<Moves, GpError> {
         let mut moves = Moves::default();
+        let mut known = target.know(white)?;
         for _ in 0..count {
             for layer in 0..white.len() {
                 let beta = self.step[layer];
@@ -68,12 +69,12 @@ impl Pcn {
                 let keep = (1.0 - beta * beta).sqrt();
                 proposal.zip_mut_with(&white[layer], |w, xi| *w = keep * xi + beta * *w);
                 std::mem::swap(&mut white[layer], &mut proposal);
-                let proposed = unless_undefined(target.value(white))?;
+                let proposed = unless_undefined(target.value_of_layer(white, layer, &known))?;
                 let log_u = (1.0 - uniform(rng)).ln();
                 moves.tried += 1;
                 match proposed {
-                    Some(new) if log_u < new.log_likelihood - density.log_likelihood => {
-                        *density = new;
+                    Some((new, new_known)) if log_u < new.log_likelihood - density.log_likelihood => {
+                        (*density, known) = (new, new_known);
                         moves.accepted += 1.0;
                         self.accepted[layer] += 1.0;
                     }
