@@ -119,7 +119,9 @@ fn checkpoints_of_another_fit_are_refused() {
     pivots.pivots[0] = 40;
     let mut inducing = good.clone();
     inducing.inducing[0] = 4000;
-    for (number, bad) in [fewer, sampler, narrow, layers, pivots, inducing].into_iter().enumerate() {
+    let mut lengths = good.clone();
+    lengths.hyper.lengths.clear();
+    for (number, bad) in [fewer, sampler, narrow, layers, pivots, inducing, lengths].into_iter().enumerate() {
         let refused = fit(x.view(), y.view(), options, &StreamKey::new(8), Some(bad), &mut Silent);
         assert!(refused.is_err(), "{number}");
     }
@@ -257,7 +259,10 @@ fn any_missing_or_misshapen_part_is_an_error() {
                 assert!(DeepGp::from_parts(bad).is_err(), "{name} {number}");
             }
         }
-        for word in ["architecture", "prior_mean", "top"] {
+        let mapped = parts.numbers.contains_key("knots");
+        for word in
+            ["architecture", "prior_mean", "top", "hidden"].into_iter().filter(|word| !mapped || *word != "hidden")
+        {
             let mut bad = parts.clone();
             bad.words.remove(word);
             assert!(DeepGp::from_parts(bad.clone()).is_err(), "{word}");
