@@ -3,7 +3,7 @@
 use crate::gp_deep_start::{Listener, quick_exact, quick_sparse};
 use crate::naive::regression;
 use stride_pipe::gp::GpError;
-use stride_pipe::gp::deep::{Architecture, DeepOptions, HiddenKind, SamplerKind, Start, fit};
+use stride_pipe::gp::deep::{Architecture, Checkpoint, DeepOptions, HiddenKind, SamplerKind, Start, fit};
 use stride_pipe::gp::kernel::{Free, Kernel};
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
 use stride_pipe::gp::random::StreamKey;
@@ -134,6 +134,47 @@ fn steps_are_frozen_in_the_last_iteration_and_after() {
             let last = steps("final", 4, particle);
             assert_eq!(last.len(), 12);
             assert!(last.iter().all(|step| *step == frozen[0]), "{sampler:?}");
+        }
+    }
+}
+
+#[test]
+fn jitter_grows_between_e_steps_when_it_has_to() {
+    for (number, hidden) in
+        [HiddenKind::Aca { rank: 3, tolerance: 0.0, repivot: true }, HiddenKind::Full, HiddenKind::Sparse]
+            .into_iter()
+            .enumerate()
+    {
+        let mut options = options(Architecture::Composition, Free::NONE, false);
+        (options.hidden, options.exchanges) = (hidden, 0);
+        // So long that all rows look the same.
+        let Start::Sparse(sparse) = &mut options.start else { unreachable!() };
+        (sparse.kernel, sparse.variance, sparse.length, sparse.noise) = (Kernel::Rbf, Some(1.0), Some(50.0), Some(0.2));
+        let (x, y) = regression(81, 45, 2, 0.3);
+        let run = |state: Option<Checkpoint>| {
+            let mut listener = Listener::default();
+            let gp = fit(x.view(), y.view(), &options, &StreamKey::new(2), state, &mut listener).unwrap();
+            (gp.parts().clone(), listener)
+        };
+        let (parts, said) = run(None);
+        assert_eq!(parts.diagnostics.jitter, 1e-8);
+        // As if there had been none, and points that only jitter can tell apart.
+        let mut state = said.checkpoints[0].clone();
+        state.jitter = 1e-20;
+        if number < 2 {
+            state.inducing = (0..20).collect();
+        } else {
+            state.particles.iter_mut().for_each(|particle| particle.white[0].fill(0.1));
+            state.inducing = (0..state.inducing.len()).collect();
+        }
+        let (parts, said) = run(Some(state));
+        let jitter = parts.diagnostics.jitter;
+        assert!(jitter > 1e-18 && jitter < 1e-9, "{hidden:?}: {jitter}");
+        assert!(parts.log_likelihood.is_finite());
+        // It stays what it is while a target is sampled.
+        for iteration in 2..=4 {
+            let levels: Vec<f64> = said.traces.iter().filter(|p| p.iteration == iteration).map(|p| p.jitter).collect();
+            assert!(levels.iter().all(|level| *level == levels[0]));
         }
     }
 }

@@ -28,7 +28,7 @@ proptest! {
             let cov = Warped::local(kernel, variance, x.view(), &vec![0.0; d], lengths.clone()).unwrap();
             let k = matrix(&cov);
             prop_assert!(k.diag().iter().all(|v| *v == variance));
-            prop_assert!(relative_error(&k, &k.t()) < 1e-14);
+            prop_assert!(relative_error(&k, k.t()) < 1e-14);
             let least = smallest_eigenvalue(&k);
             prop_assert!(least > -1e-12 * variance * n as f64, "{kernel}: {least}");
         }

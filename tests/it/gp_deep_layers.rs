@@ -237,7 +237,7 @@ fn narrow_layers_start_from_principal_directions_and_wide_ones_are_padded() {
             let mut direction = vectors.column(3 - k).to_owned();
             let largest = direction.iter().copied().fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
             direction *= largest.signum();
-            assert!(relative_error(&found.column(k), &x.dot(&direction)) < 1e-10, "{width} {k}");
+            assert!(relative_error(found.column(k), &x.dot(&direction)) < 1e-10, "{width} {k}");
             let mean = found.column(k).mean().unwrap();
             let variance = found.column(k).mapv(|v| (v - mean).powi(2)).mean().unwrap();
             assert!((variance / eigenvalues[3 - k] - 1.0).abs() < 1e-9);

@@ -279,7 +279,9 @@ fn motion_is_reversible_and_keeps_volume_and_energy() {
         (xi, v)
     };
     let (there, mut back) = run(&xi, &v, 0.2, 7);
-    back.iter_mut().for_each(|v| *v = -*v);
+    for v in &mut back {
+        *v = -*v;
+    }
     let (home, stop) = run(&there, &back, 0.2, 7);
     assert!(home.iter().zip(&xi).all(|(a, b)| (a - b).abs() < 1e-12));
     assert!(stop.iter().zip(&v).all(|(a, b)| (a + b).abs() < 1e-12));

@@ -151,16 +151,22 @@ fn predicts_the_mixture(exact: bool) {
             (HiddenKind::Aca { rank: 6, tolerance: 1e-8, repivot: false }, PriorMean::Zero, 4),
             (HiddenKind::Sparse, PriorMean::Zero, 2),
             (HiddenKind::Sparse, PriorMean::Identity, 3),
+            // Composition: narrower and wider than the features.
+            (HiddenKind::Aca { rank: 6, tolerance: 1e-8, repivot: true }, PriorMean::Identity, 4),
+            (HiddenKind::Full, PriorMean::Identity, 4),
+            (HiddenKind::Sparse, PriorMean::Identity, 4),
         ] {
             if exact && hidden == HiddenKind::Sparse {
                 continue;
             }
             let kernel = [Kernel::Matern32, Kernel::Matern52, Kernel::Rbf][number];
             let start = if exact { Start::Exact(quick_exact(kernel)) } else { Start::Sparse(quick_sparse(kernel, 7)) };
+            let width = if hidden == HiddenKind::Full { 3 } else { 1 };
             let options = DeepOptions {
                 start,
                 architecture,
                 layers,
+                width: (architecture == Architecture::Composition && layers == 4).then_some(width),
                 prior_mean,
                 hidden,
                 iterations: 2,

@@ -1,6 +1,7 @@
 //! Deep Gaussian processes from their definitions: plain loops over rows and layers.
 
 use ndarray::{Array1, Array2, ArrayView1, Axis};
+use ndarray_linalg::{Eigh, UPLO};
 use stride_pipe::gp::deep::{Architecture, Checkpoint, DeepOptions, HiddenKind, PriorMean};
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 
@@ -31,6 +32,8 @@ pub struct Deep {
     pub x: Array2<f64>,
     /// What `identity` means at the bottom for composition, and what layers start from.
     pub first: Array2<f64>,
+    /// Composition of another width than there are features: the directions that it starts from.
+    pub directions: Option<Array2<f64>>,
 }
 
 /// Hidden layers of one particle.
@@ -43,7 +46,7 @@ pub struct Layers {
 }
 
 impl Deep {
-    /// The model of a checkpoint, hidden layers as wide as there are features.
+    /// The model of a checkpoint.
     pub fn of(options: &DeepOptions, x: &Array2<f64>, state: &Checkpoint) -> Self {
         let (kind, anchors) = match options.hidden {
             HiddenKind::Full => (Kind::Full, (0..x.nrows()).collect()),
@@ -61,6 +64,8 @@ impl Deep {
         jitter: f64,
     ) -> Self {
         let length = start.lengths[0];
+        let width = options.width.filter(|_| options.architecture == Architecture::Composition);
+        let directions = width.filter(|width| *width != x.ncols()).map(|width| principal_directions(x, width));
         let least = if options.architecture == Architecture::Injective { 0.3 } else { length / 10.0 };
         Self {
             architecture: options.architecture,
@@ -74,10 +79,11 @@ impl Deep {
             jitter,
             x: x.clone(),
             first: match options.architecture {
-                Architecture::Composition => x.clone(),
+                Architecture::Composition => directions.as_ref().map_or_else(|| x.clone(), |p| product(x, p)),
                 Architecture::Convolution => Array2::from_elem((x.nrows(), 1), length),
                 Architecture::Injective => Array2::ones((x.nrows(), 1)),
             },
+            directions,
         }
     }
 
@@ -212,7 +218,7 @@ impl Deep {
     pub fn inputs_at(&self, layers: &Layers, stars: &Array2<f64>) -> Array2<f64> {
         let last = layers.values.len() - 1;
         let first = match self.architecture {
-            Architecture::Composition => stars.clone(),
+            Architecture::Composition => self.directions.as_ref().map_or_else(|| stars.clone(), |p| product(stars, p)),
             _ => Array2::from_elem((stars.nrows(), 1), self.first[[0, 0]]),
         };
         if self.architecture == Architecture::Injective {
@@ -251,6 +257,21 @@ impl Deep {
     }
 }
 
+/// The first directions of x by variance, the largest entry of each positive; or all features, and zeros.
+fn principal_directions(x: &Array2<f64>, width: usize) -> Array2<f64> {
+    let d = x.ncols();
+    if width > d {
+        return Array2::from_shape_fn((d, width), |(i, j)| f64::from(u8::from(i == j)));
+    }
+    let centred = x - &x.mean_axis(Axis(0)).unwrap();
+    let (_, vectors) = product(&centred.t().to_owned(), &centred).eigh(UPLO::Lower).unwrap();
+    Array2::from_shape_fn((d, width), |(i, k)| {
+        let direction = vectors.column(d - 1 - k);
+        let largest = direction.iter().fold(0.0, |a: f64, b| if b.abs() > a.abs() { *b } else { a });
+        direction[i] * largest.signum()
+    })
+}
+
 /// log N(y | 0, K + γ²I).
 pub fn log_normal(k: &Array2<f64>, y: &Array1<f64>, noise: f64) -> f64 {
     let mut a = k.clone();
@@ -261,7 +282,7 @@ pub fn log_normal(k: &Array2<f64>, y: &Array1<f64>, noise: f64) -> f64 {
     -0.5 * w.dot(&w) - log_det - 0.5 * y.len() as f64 * std::f64::consts::TAU.ln()
 }
 
-/// K_nm (K_mm + jitter)⁻¹ K_mn.
+/// The covariance that inducing rows carry: `K_nm (K_mm + jitter)⁻¹ K_mn`.
 pub fn nystrom(k: &Array2<f64>, rows: &[usize], jitter: f64) -> Array2<f64> {
     let every: Vec<usize> = (0..k.nrows()).collect();
     let mut k_mm = submatrix(k, rows, rows);
@@ -270,7 +291,7 @@ pub fn nystrom(k: &Array2<f64>, rows: &[usize], jitter: f64) -> Array2<f64> {
     product(&v.t().to_owned(), &v)
 }
 
-/// F_V from its definition.
+/// `F_V` from its definition.
 pub fn bound(k: &Array2<f64>, y: &Array1<f64>, rows: &[usize], noise: f64, jitter: f64) -> f64 {
     let q = nystrom(k, rows, jitter);
     let missing: f64 = (0..k.nrows()).map(|i| k[[i, i]] - q[[i, i]]).sum();
