@@ -21,6 +21,10 @@ pub struct Checkpoint {
     pub jitter: f64,
     /// The chains.
     pub particles: Vec<ParticleState>,
+    /// Proposals of the frozen phase so far, all chains together.
+    pub frozen_tried: usize,
+    /// How many of them were accepted, or the sum of the probabilities to.
+    pub frozen_accepted: f64,
 }
 
 /// One Markov chain.
@@ -30,4 +34,6 @@ pub struct ParticleState {
     pub white: Vec<Array2<f64>>,
     /// State of the sampler: step sizes, and what their adaptation remembers.
     pub sampler: Vec<f64>,
+    /// ℓ after every round of moves of the frozen phase so far.
+    pub frozen: Vec<f64>,
 }

@@ -78,8 +78,14 @@ impl<'a> Fit<'a> {
             chains: Vec::new(),
             walls: walls(x, key),
             iteration: resume.as_ref().map_or(0, |state| state.iteration),
-            frozen: vec![Vec::new(); options.particles],
-            frozen_moves: Moves::default(),
+            frozen: resume.as_ref().map_or_else(
+                || vec![Vec::new(); options.particles],
+                |state| state.particles.iter().map(|particle| particle.frozen.clone()).collect(),
+            ),
+            frozen_moves: resume.as_ref().map_or_else(Moves::default, |state| Moves {
+                tried: state.frozen_tried,
+                accepted: state.frozen_accepted,
+            }),
             moves_done: 0,
         };
         fit.chains = match resume {
@@ -132,9 +138,6 @@ impl<'a> Fit<'a> {
             let stretch = Stretch { phase: "final", moves, round: moves.div_ceil(1000), adapt: false };
             self.sample(&stretch, observer)?;
         } else {
-            // What the last E step said is not in its checkpoint: a resumed fit would not know it.
-            self.frozen.iter_mut().for_each(Vec::clear);
-            self.frozen_moves = Moves::default();
             self.settle()?;
         }
         Ok(())
@@ -155,7 +158,11 @@ impl<'a> Fit<'a> {
     }
 
     fn checkpoint(&self) -> Checkpoint {
-        let state = |chain: &Chain| ParticleState { white: chain.white.clone(), sampler: chain.sampler.to_numbers() };
+        let state = |(chain, frozen): (&Chain, &Vec<f64>)| ParticleState {
+            white: chain.white.clone(),
+            sampler: chain.sampler.to_numbers(),
+            frozen: frozen.clone(),
+        };
         Checkpoint {
             iteration: self.iteration,
             start: self.problem.start.clone(),
@@ -163,7 +170,9 @@ impl<'a> Fit<'a> {
             inducing: self.problem.inducing.clone(),
             pivots: self.problem.pivots.clone(),
             jitter: self.problem.jitter,
-            particles: self.chains.iter().map(state).collect(),
+            particles: self.chains.iter().zip(&self.frozen).map(state).collect(),
+            frozen_tried: self.frozen_moves.tried,
+            frozen_accepted: self.frozen_moves.accepted,
         }
     }
 

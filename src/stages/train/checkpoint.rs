@@ -8,12 +8,15 @@ use ndarray::Array1;
 
 /// The numbers that a checkpoint file has to hold.
 pub fn to_tensors(state: &Checkpoint) -> Tensors {
-    let Checkpoint { iteration, start, hyper, inducing, pivots, jitter, particles } = state;
+    let Checkpoint { iteration, start, hyper, inducing, pivots, jitter, particles, frozen_tried, frozen_accepted } =
+        state;
     let mut tensors = Tensors::from([
         ("iteration".to_owned(), integers([*iteration])),
         ("inducing".to_owned(), integers(inducing.iter().copied())),
         ("pivots".to_owned(), integers(pivots.iter().copied())),
         ("jitter".to_owned(), scalar(*jitter)),
+        ("frozen.tried".to_owned(), integers([*frozen_tried])),
+        ("frozen.accepted".to_owned(), scalar(*frozen_accepted)),
         ("hidden_layers".to_owned(), integers(particles.iter().map(|particle| particle.white.len()))),
     ]);
     for (name, hyper) in [("start", start), ("hyper", hyper)] {
@@ -22,7 +25,8 @@ pub fn to_tensors(state: &Checkpoint) -> Tensors {
         tensors.insert(format!("{name}.lengths"), Tensor::from(Array1::from(lengths.clone())));
         tensors.insert(format!("{name}.noise"), scalar(*noise));
     }
-    for (number, ParticleState { white, sampler }) in particles.iter().enumerate() {
+    for (number, ParticleState { white, sampler, frozen }) in particles.iter().enumerate() {
+        tensors.insert(frozen_name(number), Tensor::from(Array1::from(frozen.clone())));
         tensors.insert(sampler_name(number), Tensor::from(Array1::from(sampler.clone())));
         for (layer, values) in white.iter().enumerate() {
             tensors.insert(white_name(number, layer), Tensor::from(values.clone()));
@@ -46,6 +50,7 @@ pub fn from_tensors(tensors: &Tensors) -> Result<Checkpoint, String> {
                 .map(|layer| matrix(tensors, &white_name(number, layer)))
                 .collect::<Result<_, String>>()?,
             sampler: vector(tensors, &sampler_name(number))?.to_vec(),
+            frozen: vector(tensors, &frozen_name(number))?.to_vec(),
         })
     };
     Ok(Checkpoint {
@@ -55,6 +60,8 @@ pub fn from_tensors(tensors: &Tensors) -> Result<Checkpoint, String> {
         inducing: counts(tensors, "inducing")?,
         pivots: counts(tensors, "pivots")?,
         jitter: one(tensors, "jitter")?,
+        frozen_tried: count(tensors, "frozen.tried")?,
+        frozen_accepted: one(tensors, "frozen.accepted")?,
         particles: counts(tensors, "hidden_layers")?
             .into_iter()
             .enumerate()
@@ -65,6 +72,10 @@ pub fn from_tensors(tensors: &Tensors) -> Result<Checkpoint, String> {
 
 fn white_name(particle: usize, layer: usize) -> String {
     format!("particle.{particle}.white.{layer}")
+}
+
+fn frozen_name(particle: usize) -> String {
+    format!("particle.{particle}.frozen")
 }
 
 fn sampler_name(particle: usize) -> String {
@@ -80,6 +91,7 @@ mod tests {
         let particle = |scale: f64| ParticleState {
             white: vec![array![[scale, -0.0], [1.0 / 3.0, 5e-324]], Array2::zeros((0, 2))],
             sampler: vec![scale.sqrt(), f64::INFINITY],
+            frozen: vec![scale, -1.5],
         };
         Checkpoint {
             iteration: 3,
@@ -88,7 +100,13 @@ mod tests {
             inducing: vec![5, 0, 63_000],
             pivots: Vec::new(),
             jitter: 1e-8,
-            particles: vec![particle(2.0), particle(-0.5), ParticleState { white: Vec::new(), sampler: Vec::new() }],
+            particles: vec![
+                particle(2.0),
+                particle(-0.5),
+                ParticleState { white: Vec::new(), sampler: Vec::new(), frozen: Vec::new() },
+            ],
+            frozen_tried: 24,
+            frozen_accepted: 0.1 + 0.7,
         }
     }
 
