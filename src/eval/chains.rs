@@ -101,7 +101,9 @@ fn effective_size(chains: &[Vec<f64>]) -> Option<f64> {
         correlations.extend([even, odd]);
         lag += 2;
     }
-    // The last pair only ended the search; its even part still improves the estimate.
+    // The last pair only ended the search; its even part still improves the estimate, unless the pair was refused for
+    // its negative sum and that part is the reason.
+    let last = if even + odd < 0.0 { even.max(0.0) } else { even };
     let pairs = (lag - 1) / 2;
     correlations.truncate(2 * pairs);
     for k in 1..pairs {
@@ -112,7 +114,7 @@ fn effective_size(chains: &[Vec<f64>]) -> Option<f64> {
         }
     }
     let total = (count * draws) as f64;
-    let time = -1.0 + 2.0 * correlations.iter().sum::<f64>() + even.max(0.0);
+    let time = -1.0 + 2.0 * correlations.iter().sum::<f64>() + last;
     // More than this much better than independence is noise.
     Some(total / time.max(1.0 / total.log10()))
 }

@@ -71,6 +71,7 @@ impl<'a> Fit<'a> {
             }
         };
         if let Some(state) = &resume {
+            state.hyper.check(1)?;
             problem.set_hyper(state.hyper.clone());
         }
         let mut fit = Self {
@@ -134,6 +135,9 @@ impl<'a> Fit<'a> {
             let stretch = Stretch { phase: "final", moves, round: moves.div_ceil(1000), adapt: false };
             self.sample(&stretch, observer)?;
         } else {
+            // What the last E step said is not in its checkpoint: a resumed fit would not know it.
+            self.frozen.iter_mut().for_each(Vec::clear);
+            self.frozen_moves = Moves::default();
             self.settle()?;
         }
         Ok(())

@@ -53,7 +53,8 @@ impl Knots {
         if x >= self.at[last] {
             return Spot { left: last - 1, share: 1.0, left_out: 0.0, right_out: x - self.at[last] };
         }
-        let left = self.at.partition_point(|knot| *knot <= x) - 1;
+        // NaN lies nowhere; its share is NaN.
+        let left = self.at.partition_point(|knot| *knot <= x).saturating_sub(1);
         let share = (x - self.at[left]) / (self.at[left + 1] - self.at[left]);
         Spot { left, share, left_out: 0.0, right_out: 0.0 }
     }

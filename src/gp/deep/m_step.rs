@@ -1,6 +1,6 @@
 //! The M step: inducing points and hyper-parameters that maximise the mean bound over the particles.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 use rayon::prelude::*;
@@ -70,7 +70,7 @@ impl Held<'_> {
         // The local lengths of a convolution are the only ones it has.
         let length = free.length && self.design.architecture != Architecture::Convolution;
         let free = Free { length, ..free };
-        let objective = MeanBound { held: self, inducing, trace, log_likelihood: Cell::new(f64::NAN) };
+        let objective = MeanBound { held: self, inducing, trace, seen: RefCell::default() };
         let maximum = maximise(&objective, &start.to_log(), &free.mask(1), walls, &STEPS, observer)?;
         let found = Hyper::from_log(&maximum.theta)?;
         Ok(crate::gp::exact::keep_fixed(found, start, free))
@@ -119,8 +119,8 @@ struct MeanBound<'a, 'h> {
     held: &'a Held<'h>,
     inducing: Option<&'a [usize]>,
     trace: TracePoint,
-    // Mean ℓ at the last point, for the traces.
-    log_likelihood: Cell<f64>,
+    // Mean ℓ at every point so far, for the traces: the best point need not be the last.
+    seen: RefCell<Vec<(Vec<f64>, f64)>>,
 }
 
 impl Objective for MeanBound<'_, '_> {
@@ -141,15 +141,17 @@ impl Objective for MeanBound<'_, '_> {
             mean.jitter = mean.jitter.max(at.jitter);
             log_likelihood += ell / count;
         }
-        self.log_likelihood.set(log_likelihood);
+        self.seen.borrow_mut().push((theta.to_vec(), log_likelihood));
         Ok(mean)
     }
 
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {
         let exp = |i: usize| theta.get(i).map_or(f64::NAN, |v| v.exp());
+        let seen = self.seen.borrow();
+        let log_likelihood = seen.iter().rev().find(|(at, _)| at == theta).map_or(f64::NAN, |(_, value)| *value);
         TracePoint {
             step,
-            log_likelihood: self.log_likelihood.get(),
+            log_likelihood,
             bound: self.inducing.map(|_| at.value),
             variance: exp(0),
             length: Some(exp(1)),

@@ -54,6 +54,9 @@ impl Problem {
         points: Points,
     ) -> Result<Self, GpError> {
         crate::gp::exact::check_training(x, y)?;
+        if let Some(row) = points.inducing.iter().find(|row| **row >= x.nrows()) {
+            return Err(GpError::shape(format!("inducing row {row} of {} training rows", x.nrows())));
+        }
         let design = Design::new(x, options, start)?;
         let rows = TrainingRows::new(&design, x)?;
         let pivots = match (points.pivots, options.hidden) {

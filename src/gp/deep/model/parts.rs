@@ -28,6 +28,11 @@ use crate::gp::linalg::Cholesky;
 
 type Numbers = BTreeMap<String, Array2<f64>>;
 
+/// New rows pass through every hidden layer.
+const LAYERED: &str = "layered";
+/// One interpolation from the inducing points stands for all hidden layers.
+const INTERPOLATED: &str = "interpolated";
+
 fn row(values: &[f64]) -> Array2<f64> {
     ArrayView1::from(values).insert_axis(Axis(0)).to_owned()
 }
@@ -73,6 +78,7 @@ pub(super) fn of_fit(fit: &Fit<'_>) -> Result<DeepParts, GpError> {
         ("architecture", design.architecture.name()),
         ("prior_mean", if design.prior_mean == PriorMean::Zero { "zero" } else { "identity" }),
         ("top", if exact { "exact" } else { "sparse" }),
+        ("hidden", if fit.problem.hidden.follows_inducing() { INTERPOLATED } else { LAYERED }),
     ];
     let count = fit.chains.len().max(1) as f64;
     Ok(DeepParts {
@@ -148,6 +154,12 @@ pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Vec<Component>), GpE
     if components.is_empty() {
         return Err(GpError::shape("a mixture without particles"));
     }
+    // A particle that has lost a part must not pass for one that was never there.
+    let known = |name: &str| (0..components.len()).any(|index| name.starts_with(&format!("p{index:04}.")));
+    let shared = ["design", "x_centre", "centre", "projection", "knots", "anchors", "top", "y"];
+    if let Some(name) = parts.numbers.keys().find(|name| !shared.contains(&name.as_str()) && !known(name)) {
+        return Err(GpError::shape(format!("`{name}` belongs to no particle")));
+    }
     Ok((design, components))
 }
 
@@ -186,8 +198,8 @@ impl Reader<'_> {
         let [layers, length, start_length, u_min, u_max, variance, bottom_length] = scalars[..] else {
             return Err(GpError::shape("`design` has seven numbers"));
         };
-        if scalars.iter().any(|value| *value <= 0.0) || layers > 1000.0 {
-            return Err(GpError::value("the numbers of `design` are positive"));
+        if scalars.iter().any(|value| *value <= 0.0) || !(1.0..=1000.0).contains(&layers) || layers.fract() != 0.0 {
+            return Err(GpError::value("the numbers of `design` are positive, the first is a number of layers"));
         }
         let x_centre = self.row("x_centre")?;
         let centre = self.row("centre")?;
@@ -242,14 +254,14 @@ impl Reader<'_> {
     fn links(&self, design: &Design, bottom: (f64, f64), index: usize) -> Result<Vec<Link>, GpError> {
         let x = self.matrix("anchors", None, Some(design.x_centre.len()))?;
         let (r, width) = (x.nrows(), design.width());
+        let count = match self.word("hidden")? {
+            LAYERED => design.layers,
+            INTERPOLATED => 1,
+            other => return Err(GpError::value(format!("hidden layers `{other}`"))),
+        };
         let mut links = Vec::new();
-        loop {
-            let level = links.len();
-            let weights = format!("p{index:04}.weights.{level}");
-            if level > 0 && !self.parts.numbers.contains_key(&weights) {
-                return Ok(links);
-            }
-            let weights = self.matrix(&weights, Some(r), Some(width))?;
+        for level in 0..count {
+            let weights = self.matrix(&format!("p{index:04}.weights.{level}"), Some(r), Some(width))?;
             let anchors = if level == 0 {
                 crate::gp::deep::Warped::stationary(design.kernel, bottom, x.view(), &design.x_centre)?
             } else {
@@ -258,6 +270,7 @@ impl Reader<'_> {
             };
             links.push(Link { anchors, weights });
         }
+        Ok(links)
     }
 
     fn top(&self, design: &Design, index: usize) -> Result<Top, GpError> {
@@ -267,7 +280,12 @@ impl Reader<'_> {
         let inputs = self.matrix(&name("top"), Some(m), Some(design.width()))?;
         let hyper = &self.parts.hyper;
         let anchors = design.top(x.view(), inputs.view(), hyper)?;
-        if self.word("top")? == "exact" {
+        let exact = match self.word("top")? {
+            "exact" => true,
+            "sparse" => false,
+            other => return Err(GpError::value(format!("top layer `{other}`"))),
+        };
+        if exact {
             let y: Array1<f64> = self.matrix("y", Some(1), Some(m))?.into_iter().collect();
             let top = ExactTop::new(anchors, y.view(), hyper.noise)?;
             let (anchors, alpha, lower) = (top.covariance, top.alpha, top.factor.into_lower());
