@@ -175,8 +175,15 @@ fn main() {
         }
         let errors: Vec<f64> = folds
             .iter()
-            .map(|fold| run(set, &x, &y, fold, &options, number("seed", 1) as u64, words.iter().any(|word| word == "trace")))
+            .map(|fold| {
+                run(set, &x, &y, fold, &options, number("seed", 1) as u64, words.iter().any(|word| word == "trace"))
+            })
             .collect();
-        println!("{} mean smse {:.5} over {} fold(s)", set.name, errors.iter().sum::<f64>() / errors.len() as f64, errors.len());
+        println!(
+            "{} mean smse {:.5} over {} fold(s)",
+            set.name,
+            errors.iter().sum::<f64>() / errors.len() as f64,
+            errors.len()
+        );
     }
 }

@@ -33,7 +33,9 @@ pub fn problem(options: &DeepOptions, n: usize, width: usize, seed: u64) -> (Pro
 pub fn combinations() -> Vec<DeepOptions> {
     let mut all = Vec::new();
     for architecture in Architecture::ALL {
-        for hidden in [HiddenKind::Full, HiddenKind::Aca { rank: 9, tolerance: 1e-9, repivot: true }, HiddenKind::Sparse] {
+        for hidden in
+            [HiddenKind::Full, HiddenKind::Aca { rank: 9, tolerance: 1e-9, repivot: true }, HiddenKind::Sparse]
+        {
             for exact in [false, true] {
                 if exact && hidden == HiddenKind::Sparse {
                     continue;
@@ -49,7 +51,15 @@ pub fn combinations() -> Vec<DeepOptions> {
                         Start::Sparse(SparseOptions { kernel, ..SparseOptions::default() })
                     };
                     let sampler = SamplerKind::Hmc { transitions: 3, leapfrog: 4 };
-                    all.push(DeepOptions { start, architecture, layers, prior_mean, hidden, sampler, ..DeepOptions::default() });
+                    all.push(DeepOptions {
+                        start,
+                        architecture,
+                        layers,
+                        prior_mean,
+                        hidden,
+                        sampler,
+                        ..DeepOptions::default()
+                    });
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "views are cheap to pass")]
 
+pub mod deep;
 pub mod extended;
 pub mod sparse;
 

@@ -5,7 +5,7 @@ use stride_pipe::gp::kernel::{Hyper, Kernel};
 
 use super::extended::Extended;
 
-type Matrix = Vec<Vec<Extended>>;
+pub type Matrix = Vec<Vec<Extended>>;
 
 /// A data set with inducing points and hyper-parameters.
 #[derive(Clone)]
@@ -148,11 +148,11 @@ impl Problem {
     }
 }
 
-fn dot(a: &[Extended], b: &[Extended]) -> Extended {
+pub fn dot(a: &[Extended], b: &[Extended]) -> Extended {
     a.iter().zip(b).fold(Extended::ZERO, |sum, (a, b)| sum + *a * *b)
 }
 
-fn cholesky(a: &Matrix) -> Matrix {
+pub fn cholesky(a: &Matrix) -> Matrix {
     let mut lower: Matrix = Vec::new();
     for (i, row) in a.iter().enumerate() {
         let mut new: Vec<Extended> = Vec::new();
@@ -167,7 +167,7 @@ fn cholesky(a: &Matrix) -> Matrix {
     lower
 }
 
-fn solve_lower(lower: &Matrix, mut b: Vec<Extended>) -> Vec<Extended> {
+pub fn solve_lower(lower: &Matrix, mut b: Vec<Extended>) -> Vec<Extended> {
     for i in 0..b.len() {
         let sum = (0..i).fold(b[i], |sum, k| sum - lower[i][k] * b[k]);
         b[i] = sum / lower[i][i];

@@ -1,0 +1,234 @@
+//! The EM loop as a whole: what an M step may move, and that it never falls.
+
+use crate::gp_deep_start::{Listener, quick_exact, quick_sparse};
+use crate::naive::regression;
+use stride_pipe::gp::GpError;
+use stride_pipe::gp::deep::{Architecture, Checkpoint, DeepOptions, HiddenKind, SamplerKind, Start, fit};
+use stride_pipe::gp::kernel::{Free, Kernel};
+use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
+use stride_pipe::gp::random::StreamKey;
+
+fn options(architecture: Architecture, free: Free, exact: bool) -> DeepOptions {
+    let start = if exact {
+        Start::Exact(stride_pipe::gp::exact::ExactOptions { free, ..quick_exact(Kernel::Matern52) })
+    } else {
+        Start::Sparse(stride_pipe::gp::sparse::SparseOptions { free, ..quick_sparse(Kernel::Matern52, 6) })
+    };
+    DeepOptions {
+        start,
+        architecture,
+        hidden: HiddenKind::Aca { rank: 8, tolerance: 1e-9, repivot: true },
+        iterations: 3,
+        particles: 2,
+        sampler: SamplerKind::Hmc { transitions: 4, leapfrog: 4 },
+        final_transitions: 3,
+        ..DeepOptions::default()
+    }
+}
+
+fn run(options: &DeepOptions) -> Listener {
+    let d = if options.architecture == Architecture::Injective { 1 } else { 2 };
+    let (x, y) = regression(81, 45, d, 0.3);
+    let mut listener = Listener::default();
+    fit(x.view(), y.view(), options, &StreamKey::new(2), None, &mut listener).unwrap();
+    listener
+}
+
+// What is maximised: the mean bound, or the mean log-likelihood.
+fn objective(point: &TracePoint) -> f64 {
+    point.bound.unwrap_or(point.log_likelihood)
+}
+
+#[test]
+fn an_m_step_never_lowers_the_mean_bound() {
+    for architecture in Architecture::ALL {
+        for exact in [false, true] {
+            let said = run(&options(architecture, Free::ALL, exact));
+            for iteration in 1..=3 {
+                let of = |phase: &str| -> Vec<&TracePoint> {
+                    said.traces.iter().filter(|p| p.iteration == iteration && p.phase == phase).collect()
+                };
+                let sampled = of("e_step");
+                assert_eq!(sampled.len(), 8);
+                let mut last = sampled[6..].iter().map(|p| objective(p)).sum::<f64>() / 2.0;
+                let steps: Vec<&TracePoint> = of("exchange").into_iter().chain(of("hyper")).collect();
+                assert_eq!(of("exchange").len(), if exact { 0 } else { 3 });
+                assert!(!of("hyper").is_empty());
+                for point in steps {
+                    let now = objective(point);
+                    let label = format!("{architecture:?} {} step {}", point.phase, point.step);
+                    assert!(now >= last - 1e-7 * last.abs().max(1.0), "{label}: {now} after {last}");
+                    last = now;
+                }
+                assert!(last > objective(sampled[7]).min(objective(sampled[6])));
+            }
+        }
+    }
+}
+
+#[test]
+fn only_free_hyper_parameters_move() {
+    for architecture in Architecture::ALL {
+        for exact in [false, true] {
+            for (variance, length, noise) in
+                [(true, false, false), (false, true, false), (false, false, true), (true, true, true)]
+            {
+                let options = options(architecture, Free { variance, length, noise }, exact);
+                let said = run(&options);
+                let (start, end) = (&said.checkpoints[0].start, &said.checkpoints[2].hyper);
+                assert_eq!(start.variance != end.variance, variance, "{architecture:?}");
+                assert_eq!(start.noise != end.noise, noise, "{architecture:?}");
+                // The local lengths of a convolution are the only ones it has.
+                let moves = length && architecture != Architecture::Convolution;
+                assert_eq!(start.lengths != end.lengths, moves, "{architecture:?}");
+                assert!(said.checkpoints.iter().all(|state| state.start == *start));
+            }
+            let mut fixed = options(architecture, Free::ALL, exact);
+            fixed.hyperparameters = false;
+            let said = run(&fixed);
+            assert!(said.checkpoints.iter().all(|state| state.hyper == state.start));
+            assert!(said.traces.iter().all(|point| point.phase != "hyper"));
+        }
+    }
+}
+
+#[test]
+fn given_inducing_points_stay() {
+    let mut options = options(Architecture::Composition, Free::ALL, false);
+    let Start::Sparse(sparse) = &mut options.start else { unreachable!() };
+    let rows = vec![3, 30, 17, 41];
+    sparse.rows = Some(rows.clone());
+    let said = run(&options);
+    assert!(said.checkpoints.iter().all(|state| state.inducing == rows));
+    assert!(said.traces.iter().all(|point| point.phase != "exchange"));
+}
+
+#[test]
+fn pivots_stay_unless_they_are_to_move() {
+    let mut moving = options(Architecture::Composition, Free::ALL, false);
+    let said = run(&moving);
+    let pivots: Vec<_> = said.checkpoints.iter().map(|state| &state.pivots).collect();
+    assert!(pivots[0] != pivots[1]);
+    // Not after the last M step.
+    assert_eq!(pivots[1], pivots[2]);
+    moving.hidden = HiddenKind::Aca { rank: 8, tolerance: 1e-9, repivot: false };
+    let said = run(&moving);
+    assert!(said.checkpoints.iter().all(|state| state.pivots == said.checkpoints[0].pivots));
+}
+
+#[test]
+fn steps_are_frozen_in_the_last_iteration_and_after() {
+    for sampler in [SamplerKind::Hmc { transitions: 6, leapfrog: 3 }, SamplerKind::Pcn { steps: 200 }] {
+        let mut options = options(Architecture::Composition, Free::ALL, false);
+        (options.sampler, options.final_transitions) = (sampler, 12);
+        let said = run(&options);
+        let steps = |phase: &str, iteration: i32, particle: i32| -> Vec<f64> {
+            let of = |p: &&TracePoint| p.phase == phase && p.iteration == iteration && p.particle == particle;
+            said.traces.iter().filter(of).map(|p| p.step_size.unwrap()).collect()
+        };
+        for particle in 0..2 {
+            let adapted = steps("e_step", 2, particle);
+            assert!(adapted.iter().any(|step| *step != adapted[0]), "{sampler:?}");
+            let frozen = steps("e_step", 3, particle);
+            assert!(frozen.iter().all(|step| *step == frozen[0]), "{sampler:?}");
+            let last = steps("final", 4, particle);
+            assert_eq!(last.len(), 12);
+            assert!(last.iter().all(|step| *step == frozen[0]), "{sampler:?}");
+        }
+    }
+}
+
+#[test]
+fn jitter_grows_between_e_steps_when_it_has_to() {
+    for (number, hidden) in
+        [HiddenKind::Aca { rank: 3, tolerance: 0.0, repivot: true }, HiddenKind::Full, HiddenKind::Sparse]
+            .into_iter()
+            .enumerate()
+    {
+        let mut options = options(Architecture::Composition, Free::NONE, false);
+        (options.hidden, options.exchanges) = (hidden, 0);
+        // So long that all rows look the same.
+        let Start::Sparse(sparse) = &mut options.start else { unreachable!() };
+        (sparse.kernel, sparse.variance, sparse.length, sparse.noise) = (Kernel::Rbf, Some(1.0), Some(50.0), Some(0.2));
+        let (x, y) = regression(81, 45, 2, 0.3);
+        let run = |state: Option<Checkpoint>| {
+            let mut listener = Listener::default();
+            let gp = fit(x.view(), y.view(), &options, &StreamKey::new(2), state, &mut listener).unwrap();
+            (gp.parts().clone(), listener)
+        };
+        let (parts, said) = run(None);
+        assert_eq!(parts.diagnostics.jitter, 1e-8);
+        // As if there had been none, and points that only jitter can tell apart.
+        let mut state = said.checkpoints[0].clone();
+        state.jitter = 1e-20;
+        if number < 2 {
+            state.inducing = (0..20).collect();
+        } else {
+            state.particles.iter_mut().for_each(|particle| particle.white[0].fill(0.1));
+            state.inducing = (0..state.inducing.len()).collect();
+        }
+        let (parts, said) = run(Some(state));
+        let jitter = parts.diagnostics.jitter;
+        assert!(jitter > 1e-18 && jitter < 1e-9, "{hidden:?}: {jitter}");
+        assert!(parts.log_likelihood.is_finite());
+        // It stays what it is while a target is sampled.
+        for iteration in 2..=4 {
+            let levels: Vec<f64> = said.traces.iter().filter(|p| p.iteration == iteration).map(|p| p.jitter).collect();
+            assert!(levels.iter().all(|level| *level == levels[0]));
+        }
+    }
+}
+
+/// Asks to stop after so many traces.
+struct Impatient(usize);
+
+impl Observer for Impatient {
+    fn trace(&mut self, point: &TracePoint) {
+        if point.phase == "e_step" {
+            self.0 = self.0.saturating_sub(1);
+        }
+    }
+    fn progress(&mut self, _progress: Progress) {}
+    fn phase(&mut self, _phase: Phase) {}
+    fn interrupted(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+#[test]
+fn a_fit_can_be_stopped() {
+    let options = options(Architecture::Composition, Free::ALL, false);
+    let (x, y) = regression(81, 45, 2, 0.3);
+    let stopped = fit(x.view(), y.view(), &options, &StreamKey::new(2), None, &mut Impatient(5));
+    assert_eq!(stopped.unwrap_err(), GpError::Interrupted);
+}
+
+#[test]
+fn impossible_options_are_refused() {
+    let (x, y) = regression(81, 20, 2, 0.3);
+    let good = options(Architecture::Composition, Free::ALL, false);
+    let with = |change: &dyn Fn(&mut DeepOptions)| {
+        let mut options = good.clone();
+        change(&mut options);
+        options
+    };
+    for (number, bad) in [
+        with(&|o| o.layers = 1),
+        with(&|o| o.particles = 0),
+        with(&|o| o.architecture = Architecture::Injective),
+        with(&|o| o.width = Some(0)),
+        with(&|o| (o.width, o.architecture) = (Some(2), Architecture::Convolution)),
+        with(&|o| (o.hidden, o.start) = (HiddenKind::Sparse, Start::Exact(quick_exact(Kernel::Rbf)))),
+        with(&|o| o.length = Some(-1.0)),
+        with(&|o| o.u_min = Some(f64::NAN)),
+        with(&|o| (o.u_min, o.u_max, o.architecture) = (Some(2.0), Some(1.0), Architecture::Convolution)),
+        with(&|o| o.hidden = HiddenKind::Aca { rank: 0, tolerance: 0.0, repivot: true }),
+        with(&|o| o.sampler = SamplerKind::Hmc { transitions: 2, leapfrog: 0 }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let refused = fit(x.view(), y.view(), &bad, &StreamKey::new(1), None, &mut Silent);
+        assert!(matches!(refused, Err(GpError::BadValue { .. })), "{number}");
+    }
+}

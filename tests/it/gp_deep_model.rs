@@ -1,0 +1,315 @@
+//! Deep fits and models to the bit: threads, checkpoints, stored parts, rows alone and in company; damaged parts.
+
+use crate::gp_deep_start::{Listener, quick_exact, quick_sparse};
+use crate::naive::{normal_matrix, regression, with_threads};
+use ndarray::{Array1, Array2, s};
+use proptest::prelude::*;
+use stride_pipe::gp::deep::{
+    Architecture, Checkpoint, DeepGp, DeepOptions, DeepParts, HiddenKind, PriorMean, SamplerKind, Start, fit,
+};
+use stride_pipe::gp::kernel::Kernel;
+use stride_pipe::gp::observer::{Silent, TracePoint};
+use stride_pipe::gp::random::StreamKey;
+
+const ACA: HiddenKind = HiddenKind::Aca { rank: 6, tolerance: 1e-9, repivot: true };
+const PCN: SamplerKind = SamplerKind::Pcn { steps: 60 };
+const HMC: SamplerKind = SamplerKind::Hmc { transitions: 4, leapfrog: 3 };
+
+fn options(
+    exact: bool,
+    architecture: Architecture,
+    layers: usize,
+    (hidden, prior_mean): (HiddenKind, PriorMean),
+    (sampler, final_transitions): (SamplerKind, usize),
+) -> DeepOptions {
+    let kernel = if layers == 2 { Kernel::Rbf } else { Kernel::Matern32 };
+    let start = if exact { Start::Exact(quick_exact(kernel)) } else { Start::Sparse(quick_sparse(kernel, 7)) };
+    DeepOptions {
+        start,
+        architecture,
+        layers,
+        prior_mean,
+        hidden,
+        iterations: 3,
+        particles: 3,
+        exchanges: 2,
+        sampler,
+        final_transitions,
+        ..DeepOptions::default()
+    }
+}
+
+/// One of each kind, and every sampler.
+fn several() -> Vec<DeepOptions> {
+    use Architecture::{Composition, Convolution, Injective};
+    use PriorMean::{Identity, Zero};
+    vec![
+        options(false, Composition, 2, (ACA, Zero), (HMC, 9)),
+        options(false, Composition, 3, (HiddenKind::Sparse, Identity), (PCN, 30)),
+        options(false, Convolution, 2, (HiddenKind::Sparse, Zero), (HMC, 0)),
+        options(false, Convolution, 3, (ACA, Identity), (PCN, 0)),
+        options(false, Injective, 3, (HiddenKind::Full, Zero), (HMC, 8)),
+        options(true, Composition, 3, (HiddenKind::Full, Identity), (HMC, 8)),
+        options(true, Injective, 2, (ACA, Zero), (PCN, 20)),
+    ]
+}
+
+fn data(options: &DeepOptions, n: usize) -> (Array2<f64>, Array1<f64>) {
+    regression(51, n, if options.architecture == Architecture::Injective { 1 } else { 2 }, 0.3)
+}
+
+fn run(options: &DeepOptions, n: usize, resume: Option<Checkpoint>) -> (DeepGp, Listener) {
+    let (x, y) = data(options, n);
+    let mut listener = Listener::default();
+    let gp = fit(x.view(), y.view(), options, &StreamKey::new(8), resume, &mut listener).unwrap();
+    (gp, listener)
+}
+
+// Equal to the bit; NaN equals itself.
+fn same_traces(a: &[TracePoint], b: &[TracePoint]) -> bool {
+    format!("{a:?}") == format!("{b:?}")
+}
+
+#[test]
+fn the_same_bits_with_any_number_of_threads() {
+    for mut options in several() {
+        // More rows than two tiles hold, where that does not take long.
+        let n = if matches!(options.start, Start::Exact(_)) || options.hidden == HiddenKind::Full { 70 } else { 1100 };
+        options.iterations = 2;
+        if options.sampler == PCN {
+            options.sampler = SamplerKind::Pcn { steps: 10 };
+        }
+        let (one, traces) = with_threads(1, || run(&options, n, None));
+        for threads in [2, 3] {
+            let (other, again) = with_threads(threads, || run(&options, n, None));
+            assert_eq!(one.parts(), other.parts(), "{threads} threads, {options:?}");
+            assert!(same_traces(&traces.traces, &again.traces));
+            assert_eq!(traces.checkpoints, again.checkpoints);
+        }
+    }
+}
+
+#[test]
+fn a_fit_goes_on_from_every_checkpoint() {
+    for options in several() {
+        let (whole, said) = run(&options, 40, None);
+        assert_eq!(said.checkpoints.len(), 3);
+        for (number, state) in said.checkpoints.iter().enumerate() {
+            assert_eq!(state.iteration, number + 1);
+            assert_eq!(state.particles.len(), 3);
+            let (resumed, later) = run(&options, 40, Some(state.clone()));
+            assert_eq!(resumed.parts(), whole.parts(), "from {number}, {options:?}");
+            assert!(same_traces(&later.traces, &said.traces[said.marks[number]..]), "from {number}, {options:?}");
+            assert_eq!(later.checkpoints, said.checkpoints[number + 1..]);
+        }
+    }
+}
+
+#[test]
+fn checkpoints_of_another_fit_are_refused() {
+    let options = &several()[0];
+    let (_, said) = run(options, 40, None);
+    let (x, y) = data(options, 40);
+    let good = &said.checkpoints[0];
+    let mut fewer = good.clone();
+    fewer.particles.pop();
+    let mut sampler = good.clone();
+    sampler.particles[0].sampler.pop();
+    let mut narrow = good.clone();
+    narrow.particles[1].white[0] = narrow.particles[1].white[0].slice(s![1.., ..]).to_owned();
+    let mut layers = good.clone();
+    layers.particles[2].white.clear();
+    let mut pivots = good.clone();
+    pivots.pivots[0] = 40;
+    let mut inducing = good.clone();
+    inducing.inducing[0] = 4000;
+    let mut lengths = good.clone();
+    lengths.hyper.lengths.clear();
+    for (number, bad) in [fewer, sampler, narrow, layers, pivots, inducing, lengths].into_iter().enumerate() {
+        let refused = fit(x.view(), y.view(), options, &StreamKey::new(8), Some(bad), &mut Silent);
+        assert!(refused.is_err(), "{number}");
+    }
+}
+
+#[test]
+fn stored_parts_and_single_rows_predict_the_same_bits() {
+    for options in several() {
+        let (gp, _) = run(&options, 40, None);
+        let d = data(&options, 1).0.ncols();
+        let stars = normal_matrix(61, 230, d) * 1.5;
+        let all = gp.predict(stars.view(), true).unwrap();
+        let variances = all.latent_variance.clone().unwrap();
+        assert!(variances.iter().all(|v| *v >= 0.0));
+        let again = DeepGp::from_parts(gp.parts().clone()).unwrap().predict(stars.view(), true).unwrap();
+        assert_eq!((&again.mean, again.latent_variance.as_ref()), (&all.mean, Some(&variances)));
+        for row in [0, 1, 47, 95, 96, 200, 229] {
+            let one = gp.predict(stars.slice(s![row..=row, ..]), true).unwrap();
+            assert_eq!(one.mean[0], all.mean[row], "row {row} alone, {options:?}");
+            assert_eq!(one.latent_variance.unwrap()[0], variances[row], "row {row} alone, {options:?}");
+            let some = gp.predict(stars.slice(s![row / 2..=row, ..]), true).unwrap();
+            assert_eq!(some.mean[row - row / 2], all.mean[row], "row {row} among some, {options:?}");
+            assert_eq!(some.latent_variance.unwrap()[row - row / 2], variances[row]);
+        }
+        let turned = stars.slice(s![..;-1, ..]);
+        let backwards = gp.predict(turned, false).unwrap();
+        assert!((0..230).all(|i| backwards.mean[229 - i] == all.mean[i]));
+        assert!(gp.predict(normal_matrix(1, 3, d + 1).view(), true).is_err());
+        assert_eq!(gp.predict(stars.slice(s![..0, ..]), true).unwrap().mean.len(), 0);
+    }
+}
+
+#[test]
+fn a_row_that_is_no_number_spoils_only_itself() {
+    for options in several() {
+        let (gp, _) = run(&options, 40, None);
+        let d = data(&options, 1).0.ncols();
+        let mut stars = normal_matrix(62, 5, d);
+        let good = gp.predict(stars.view(), true).unwrap();
+        for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            stars[[2, 0]] = bad;
+            let found = gp.predict(stars.view(), true).unwrap();
+            for row in [0, 1, 3, 4] {
+                assert_eq!(found.mean[row], good.mean[row]);
+            }
+            if bad.is_nan() {
+                assert!(found.mean[2].is_nan() && found.latent_variance.unwrap()[2].is_nan(), "{options:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_model_does_not_grow_with_the_rows() {
+    let size = |parts: &DeepParts| parts.numbers.values().map(Array2::len).sum::<usize>() + parts.inducing.len();
+    for hidden in [ACA, HiddenKind::Sparse] {
+        for (architecture, layers) in [(Architecture::Composition, 3), (Architecture::Convolution, 2)] {
+            let mut options = options(false, architecture, layers, (hidden, PriorMean::Zero), (HMC, 2));
+            options.iterations = 1;
+            let [small, large] = [60, 240].map(|n| run(&options, n, None).0);
+            assert_eq!(size(small.parts()), size(large.parts()), "{architecture:?} {hidden:?}");
+            let shapes = |gp: &DeepGp| -> Vec<(String, (usize, usize))> {
+                gp.parts().numbers.iter().map(|(name, value)| (name.clone(), value.dim())).collect()
+            };
+            assert_eq!(shapes(&small), shapes(&large));
+        }
+    }
+}
+
+// ---- damage ----
+
+#[derive(Debug, Clone)]
+enum Damage {
+    Missing,
+    Row,
+    Column,
+    Transposed,
+    Empty,
+    Number(f64),
+}
+
+fn damaged(value: &Array2<f64>, how: &Damage, place: usize) -> Option<Array2<f64>> {
+    let (rows, columns) = value.dim();
+    match how {
+        Damage::Missing => None,
+        Damage::Row => Some(Array2::from_shape_fn((rows + 1, columns), |(i, j)| value[[i % rows, j]])),
+        Damage::Column => Some(Array2::from_shape_fn((rows, columns + 1), |(i, j)| value[[i, j % columns]])),
+        Damage::Transposed => Some(value.t().to_owned()),
+        Damage::Empty => Some(Array2::zeros((0, columns))),
+        Damage::Number(bad) => {
+            let mut spoiled = value.clone();
+            let place = place % spoiled.len();
+            spoiled.as_slice_mut().unwrap()[place] = *bad;
+            Some(spoiled)
+        }
+    }
+}
+
+// Maps of lower layers are kept for those who want to look at them; no prediction needs them.
+fn is_needed(parts: &DeepParts, name: &str) -> bool {
+    let layers = parts.numbers["design"][[0, 0]] as usize;
+    !name.contains(".u.") || name.ends_with(&format!(".u.{}", layers - 1))
+}
+
+fn models() -> Vec<DeepParts> {
+    let quick = |mut options: DeepOptions| {
+        (options.iterations, options.particles, options.final_transitions) = (1, 3, 0);
+        run(&options, 30, None).0.parts().clone()
+    };
+    several().into_iter().map(quick).collect()
+}
+
+#[test]
+fn any_missing_or_misshapen_part_is_an_error() {
+    for parts in models() {
+        let names: Vec<String> = parts.numbers.keys().cloned().collect();
+        for name in names.iter().filter(|name| is_needed(&parts, name)) {
+            for how in [Damage::Missing, Damage::Row, Damage::Column, Damage::Transposed, Damage::Empty] {
+                let mut bad = parts.clone();
+                let old = bad.numbers.remove(name).unwrap();
+                if let Some(new) = damaged(&old, &how, 0) {
+                    if new.dim() == old.dim() {
+                        continue;
+                    }
+                    bad.numbers.insert(name.clone(), new);
+                }
+                assert!(DeepGp::from_parts(bad).is_err(), "{name} {how:?} {:?}", parts.words);
+            }
+        }
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            for name in &names {
+                let mut bad = parts.clone();
+                let spoiled = damaged(&parts.numbers[name], &Damage::Number(number), 1).unwrap();
+                bad.numbers.insert(name.clone(), spoiled);
+                assert!(DeepGp::from_parts(bad).is_err(), "{name} {number}");
+            }
+        }
+        let mapped = parts.numbers.contains_key("knots");
+        for word in
+            ["architecture", "prior_mean", "top", "hidden"].into_iter().filter(|word| !mapped || *word != "hidden")
+        {
+            let mut bad = parts.clone();
+            bad.words.remove(word);
+            assert!(DeepGp::from_parts(bad.clone()).is_err(), "{word}");
+            bad.words.insert(word.into(), "other".into());
+            assert!(DeepGp::from_parts(bad).is_err(), "{word}");
+        }
+        for index in 0..3 {
+            // All of one particle: the first (and with it all), one in the middle.
+            let mut bad = parts.clone();
+            bad.numbers.retain(|name, _| !name.starts_with(&format!("p{index:04}.")));
+            assert_eq!(DeepGp::from_parts(bad).is_err(), index < 2, "particle {index}");
+        }
+        let mut bad = parts.clone();
+        bad.numbers.retain(|name, _| !name.starts_with("p0"));
+        assert!(DeepGp::from_parts(bad).is_err(), "no particles");
+        for (variance, length, noise) in [(0.0, 1.0, 0.1), (1.0, -1.0, 0.1), (1.0, 1.0, f64::NAN)] {
+            let mut bad = parts.clone();
+            bad.hyper = stride_pipe::gp::kernel::Hyper::isotropic(variance, length, noise);
+            assert!(DeepGp::from_parts(bad).is_err());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4))]
+    #[test]
+    fn no_number_makes_it_panic(seed: u64) {
+        // Any single number replaced by any other: an error, or a model that predicts something.
+        let stars = [normal_matrix(5, 3, 1), normal_matrix(5, 3, 2)];
+        let mut rng = crate::naive::generator(seed);
+        for parts in models() {
+            let d = parts.numbers["x_centre"].ncols();
+            for name in parts.numbers.keys() {
+                let place = stride_pipe::gp::random::below(&mut rng, 1 << 20);
+                for bad in [0.0, -1.0, 0.5, 1e300, -1e300, 1e-300] {
+                    let mut changed = parts.clone();
+                    let new = damaged(&parts.numbers[name], &Damage::Number(bad), place).unwrap();
+                    changed.numbers.insert(name.clone(), new);
+                    if let Ok(gp) = DeepGp::from_parts(changed) {
+                        drop(gp.predict(stars[d - 1].view(), true));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The gradient where covariances are ill-conditioned, against difference quotients with thirty digits.
+
+use crate::gp_sparse_battery::energy;
+use crate::naive::extended::Extended;
+use crate::naive::normal_matrix;
+use crate::naive::sparse::{Matrix, cholesky, dot, solve_lower};
+use ndarray::{Array1, Array2};
+use stride_pipe::gp::deep::{DeepOptions, HiddenKind, LogDensity, Points, PriorMean, Problem};
+use stride_pipe::gp::kernel::Hyper;
+use stride_pipe::gp::sparse::JITTER;
+
+fn rbf(a: &[Extended], b: &[Extended], variance: f64, length: f64) -> Extended {
+    let r2 = a.iter().zip(b).fold(Extended::ZERO, |sum, (a, b)| {
+        let scaled = (*a - *b) / length.into();
+        sum + scaled * scaled
+    });
+    Extended::from(variance) * (-(r2 * 0.5.into())).exp()
+}
+
+fn extended(a: &Array2<f64>) -> Matrix {
+    a.outer_iter().map(|row| row.iter().map(|v| Extended::from(*v)).collect()).collect()
+}
+
+// L⁻ᵀ b.
+fn solve_transposed(lower: &Matrix, mut b: Vec<Extended>) -> Vec<Extended> {
+    for i in (0..b.len()).rev() {
+        let sum = (i + 1..b.len()).fold(b[i], |sum, k| sum - lower[k][i] * b[k]);
+        b[i] = sum / lower[i][i];
+    }
+    b
+}
+
+/// Composition with one hidden layer by cross approximation, in extended precision.
+struct Exact<'a> {
+    x: Matrix,
+    y: &'a Array1<f64>,
+    pivots: &'a [usize],
+    inducing: &'a [usize],
+    hyper: &'a Hyper,
+    identity: bool,
+}
+
+impl Exact<'_> {
+    fn factor(&self, at: &[Vec<Extended>], variance: f64) -> Matrix {
+        let length = self.hyper.lengths[0];
+        let mut k: Matrix = at.iter().map(|a| at.iter().map(|b| rbf(a, b, variance, length)).collect()).collect();
+        for (i, row) in k.iter_mut().enumerate() {
+            row[i] = row[i] + Extended::from(variance) * JITTER.into();
+        }
+        cholesky(&k)
+    }
+
+    // mean + K_·A L⁻ᵀ (ξ + step δ).
+    fn hidden(&self, white: &Array2<f64>, direction: &Array2<f64>, step: f64) -> Matrix {
+        let at: Matrix = self.pivots.iter().map(|row| self.x[*row].clone()).collect();
+        let lower = self.factor(&at, 1.0);
+        let weights: Matrix = (0..white.ncols())
+            .map(|k| {
+                let moved = |i: usize| Extended::from(white[[i, k]]) + Extended::from(step) * direction[[i, k]].into();
+                solve_transposed(&lower, (0..white.nrows()).map(moved).collect())
+            })
+            .collect();
+        let length = self.hyper.lengths[0];
+        self.x
+            .iter()
+            .map(|x| {
+                let k: Vec<Extended> = at.iter().map(|a| rbf(x, a, 1.0, length)).collect();
+                let mean = |j: usize| if self.identity { x[j] } else { Extended::ZERO };
+                weights.iter().enumerate().map(|(j, weights)| mean(j) + dot(&k, weights)).collect()
+            })
+            .collect()
+    }
+
+    // ℓ = log N(y | 0, Q + γ²I).
+    fn log_likelihood(&self, f: &Matrix) -> Extended {
+        let (m, n) = (self.inducing.len(), self.y.len());
+        let (variance, length) = (self.hyper.variance, self.hyper.lengths[0]);
+        let noise = Extended::from(self.hyper.noise);
+        let at: Matrix = self.inducing.iter().map(|row| f[*row].clone()).collect();
+        let lower = self.factor(&at, variance);
+        let mut b = vec![vec![Extended::ZERO; m]; m];
+        let mut vy = vec![Extended::ZERO; m];
+        let mut yy = Extended::ZERO;
+        for (f, y) in f.iter().zip(self.y) {
+            let v = solve_lower(&lower, at.iter().map(|a| rbf(a, f, variance, length)).collect());
+            let y = Extended::from(*y);
+            yy = yy + y * y;
+            for i in 0..m {
+                vy[i] = vy[i] + v[i] * y / noise;
+                for j in 0..=i {
+                    b[i][j] = b[i][j] + v[i] * v[j] / noise;
+                }
+            }
+        }
+        for (i, row) in b.iter_mut().enumerate() {
+            row[i] = row[i] + Extended::ONE;
+        }
+        let lower_b = cholesky(&b);
+        let c = solve_lower(&lower_b, vy);
+        let log_det = lower_b.iter().enumerate().fold(Extended::ZERO, |sum, (i, row)| sum + row[i].ln());
+        let normal = (Extended::TAU * noise).ln() * (n as f64).into();
+        (normal + log_det * 2.0.into() + yy / noise - dot(&c, &c)) * (-0.5).into()
+    }
+}
+
+#[test]
+fn agrees_with_extended_precision_on_energy() {
+    let (x, y) = energy();
+    let every: Vec<usize> = (0..110).map(|i| i * 7).collect();
+    let (x, y) = (x.select(ndarray::Axis(0), &every), y.select(ndarray::Axis(0), &every));
+    let hyper = Hyper::isotropic(300.0, 10.0, 0.03);
+    let inducing: Vec<usize> = (0..25).map(|i| (i * 37) % 110).collect();
+    for (number, prior_mean) in [PriorMean::Zero, PriorMean::Identity].into_iter().enumerate() {
+        let hidden = HiddenKind::Aca { rank: 12, tolerance: 0.0, repivot: true };
+        let options = DeepOptions { prior_mean, hidden, ..DeepOptions::default() };
+        let points = Points { inducing: inducing.clone(), pivots: Err((0..110).collect()), jitter: JITTER };
+        let problem = Problem::new(x.view(), y.view(), &options, &hyper, points).unwrap();
+        let mut white = problem.start_white().unwrap();
+        let (rows, columns) = white[0].dim();
+        white[0] += &(normal_matrix(number as u64, rows, columns) * 0.05);
+        let direction = normal_matrix(9, rows, columns);
+        let exact = Exact {
+            x: extended(&x),
+            y: &y,
+            pivots: problem.anchors(),
+            inducing: &inducing,
+            hyper: &hyper,
+            identity: prior_mean == PriorMean::Identity,
+        };
+        let at = |step: f64| exact.log_likelihood(&exact.hidden(&white[0], &direction, step));
+        let (found, gradient) = problem.value_and_gradient(&white).unwrap();
+        let value = at(0.0).value();
+        let error = (found.log_likelihood / value - 1.0).abs();
+        assert!(error < 1e-6, "{prior_mean:?}: {} for {value}", found.log_likelihood);
+        // With thirty digits the step can be so small that its square vanishes.
+        let step = 1e-8;
+        let slope = ((at(step) - at(-step)) / (2.0 * step).into()).value();
+        let found: f64 = (&gradient[0] * &direction).sum();
+        assert!((found / slope - 1.0).abs() < 1e-6, "{prior_mean:?}: {found} for {slope}");
+    }
+}

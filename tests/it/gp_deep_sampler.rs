@@ -1,0 +1,317 @@
+//! The samplers against distributions that are known, and against a plain Hamiltonian transition.
+
+use crate::naive::{generator, normal_matrix};
+use ndarray::Array2;
+use ndarray_linalg::Determinant;
+use rand_chacha::ChaCha8Rng;
+use stride_pipe::eval::normal::{normal_cdf, normal_density};
+use stride_pipe::gp::GpError;
+use stride_pipe::gp::deep::{Chain, Density, LogDensity, Sampler, SamplerKind};
+use stride_pipe::gp::random::{standard_normal, uniform};
+
+pub const HMC: SamplerKind = SamplerKind::Hmc { transitions: 1, leapfrog: 5 };
+pub const PCN: SamplerKind = SamplerKind::Pcn { steps: 1 };
+
+type White = Vec<Array2<f64>>;
+
+/// ℓ = −½ Σ a (ξ − b)² over all entries, defined where the first entry is at most `wall`.
+struct Gaussian {
+    a: White,
+    b: White,
+    wall: f64,
+    error: GpError,
+}
+
+impl LogDensity for Gaussian {
+    fn value(&self, white: &[Array2<f64>]) -> Result<Density, GpError> {
+        if white[0][[0, 0]] > self.wall {
+            return Err(self.error.clone());
+        }
+        let mut log_likelihood = 0.0;
+        for ((xi, a), b) in white.iter().flatten().zip(self.a.iter().flatten()).zip(self.b.iter().flatten()) {
+            log_likelihood -= 0.5 * a * (xi - b).powi(2);
+        }
+        Ok(Density { log_likelihood, bound: None })
+    }
+
+    fn value_and_gradient(&self, white: &[Array2<f64>]) -> Result<(Density, White), GpError> {
+        let density = self.value(white)?;
+        let slope = |k: usize| (&self.b[k] - &white[k]) * &self.a[k];
+        Ok((density, (0..white.len()).map(slope).collect()))
+    }
+}
+
+fn shapes() -> [(usize, usize); 2] {
+    [(2, 1), (1, 2)]
+}
+
+fn target(a: f64, b: f64, wall: f64) -> Gaussian {
+    let fill = |seed: u64, scale: f64| -> White {
+        shapes().iter().map(|(r, c)| normal_matrix(seed, *r, *c).mapv(|v| scale * (0.5 + v.abs()))).collect()
+    };
+    let error = GpError::NotPositiveDefinite { what: "a test", jitter: 0.0 };
+    Gaussian { a: fill(1, a), b: fill(2, b), wall, error }
+}
+
+fn settled(kind: SamplerKind, target: &Gaussian) -> Chain {
+    let white: White = shapes().iter().map(|size| Array2::zeros(*size)).collect();
+    let density = target.value(&white).unwrap();
+    let mut chain = Chain::new(white, Sampler::new(kind, 2));
+    chain.settle(density);
+    chain
+}
+
+// Draws of all entries of a chain that was adapted and then frozen, every `thin` moves.
+fn draws(kind: SamplerKind, target: &Gaussian, count: usize, thin: usize) -> Vec<Vec<f64>> {
+    let mut rng = generator(12);
+    let mut chain = settled(kind, target);
+    chain.run(target, 2000, true, &mut rng).unwrap();
+    chain.sampler.freeze();
+    let step = chain.sampler.step_size();
+    let mut all = Vec::new();
+    for _ in 0..count {
+        chain.run(target, thin, false, &mut rng).unwrap();
+        all.push(chain.white.iter().flatten().copied().collect());
+        let density = target.value(&chain.white).unwrap();
+        assert_eq!(chain.log_likelihood(), density.log_likelihood);
+    }
+    assert_eq!(chain.sampler.step_size(), step, "a frozen sampler keeps its step");
+    all
+}
+
+// Mean, variance and the largest distance from the distribution function, entry by entry.
+fn check(kind: SamplerKind, target: &Gaussian, thin: usize, posterior: impl Fn(f64, f64) -> (f64, f64)) {
+    const COUNT: usize = 6000;
+    let all = draws(kind, target, COUNT, thin);
+    let parameters: Vec<(f64, f64)> =
+        target.a.iter().flatten().zip(target.b.iter().flatten()).map(|(a, b)| posterior(*a, *b)).collect();
+    for (k, (mean, variance)) in parameters.iter().enumerate() {
+        let mut values: Vec<f64> = all.iter().map(|draw| (draw[k] - mean) / variance.sqrt()).collect();
+        let first = values.iter().sum::<f64>() / COUNT as f64;
+        let second = values.iter().map(|v| v * v).sum::<f64>() / COUNT as f64;
+        assert!(first.abs() < 0.06, "{kind:?} entry {k}: mean {first}");
+        assert!((second - 1.0).abs() < 0.08, "{kind:?} entry {k}: variance {second}");
+        values.sort_by(f64::total_cmp);
+        let distance = values
+            .iter()
+            .enumerate()
+            .map(|(i, v)| ((i as f64 + 0.5) / COUNT as f64 - normal_cdf(*v)).abs())
+            .fold(0.0, f64::max);
+        assert!(distance < 0.03, "{kind:?} entry {k}: Kolmogorov-Smirnov {distance}");
+    }
+    // Entries are independent.
+    let covariance = |i: usize, j: usize| {
+        let at = |draw: &Vec<f64>, k: usize| (draw[k] - parameters[k].0) / parameters[k].1.sqrt();
+        all.iter().map(|draw| at(draw, i) * at(draw, j)).sum::<f64>() / COUNT as f64
+    };
+    assert!(covariance(0, 1).abs() < 0.06 && covariance(1, 3).abs() < 0.06);
+}
+
+#[test]
+fn a_flat_likelihood_leaves_the_prior() {
+    for (kind, thin) in [(HMC, 1), (PCN, 1), (SamplerKind::Hmc { transitions: 1, leapfrog: 1 }, 2)] {
+        check(kind, &target(0.0, 0.0, f64::INFINITY), thin, |_, _| (0.0, 1.0));
+    }
+}
+
+#[test]
+fn a_gaussian_likelihood_has_a_known_posterior() {
+    // Precisions from 1 to 10, centres up to 2.
+    for (kind, thin) in [(HMC, 2), (PCN, 15)] {
+        check(kind, &target(4.0, 1.0, f64::INFINITY), thin, |a, b| (a * b / (1.0 + a), 1.0 / (1.0 + a)));
+    }
+}
+
+#[test]
+fn places_without_a_likelihood_are_never_entered() {
+    let wall = 0.4;
+    for (kind, thin) in [(HMC, 2), (PCN, 8)] {
+        let all = draws(kind, &target(0.0, 0.0, wall), 6000, thin);
+        let first: Vec<f64> = all.iter().map(|draw| draw[0]).collect();
+        assert!(first.iter().all(|v| *v <= wall));
+        // The normal distribution, cut off at the wall.
+        let ratio = normal_density(wall) / normal_cdf(wall);
+        let mean = first.iter().sum::<f64>() / first.len() as f64;
+        assert!((mean + ratio).abs() < 0.06, "{kind:?}: {mean} for {}", -ratio);
+        let second = first.iter().map(|v| v * v).sum::<f64>() / first.len() as f64;
+        assert!((second - (1.0 - wall * ratio)).abs() < 0.1, "{kind:?}: {second}");
+        let other = all.iter().map(|draw| draw[2] * draw[2]).sum::<f64>() / all.len() as f64;
+        assert!((other - 1.0).abs() < 0.08, "{kind:?}: {other}");
+    }
+}
+
+#[test]
+fn only_hopeless_errors_end_a_chain() {
+    for kind in [HMC, PCN] {
+        for (error, ends) in [
+            (GpError::NotPositiveDefinite { what: "a test", jitter: 1.0 }, false),
+            (GpError::NonFinite { what: "a test" }, false),
+            (GpError::BadShape { what: "a test".into() }, true),
+        ] {
+            // The chain stands at the wall: of many moves some go beyond it.
+            let target = Gaussian { error: error.clone(), ..target(1.0, 1.0, 0.0) };
+            let mut chain = settled(kind, &target);
+            let before = chain.white.clone();
+            let result = chain.run(&target, 200, true, &mut generator(2));
+            if ends {
+                assert_eq!(result.unwrap_err(), error);
+            } else {
+                let moves = result.unwrap();
+                assert!(moves.rate().unwrap() < 1.0 && chain.white[0][[0, 0]] <= 0.0);
+                assert_ne!(chain.white, before);
+            }
+        }
+    }
+}
+
+#[test]
+fn states_survive_as_numbers() {
+    for kind in [HMC, PCN] {
+        let target = target(2.0, 1.0, f64::INFINITY);
+        let mut rng = generator(4);
+        let mut chain = settled(kind, &target);
+        // Not a multiple of the window after which steps change.
+        chain.run(&target, 137, true, &mut rng).unwrap();
+        let numbers = chain.sampler.to_numbers();
+        let copy = Sampler::from_numbers(kind, 2, &numbers).unwrap();
+        assert_eq!(copy, chain.sampler);
+        let mut other = Chain::new(chain.white.clone(), copy);
+        other.settle(target.value(&other.white).unwrap());
+        let mut same = rng.clone();
+        chain.run(&target, 200, true, &mut rng).unwrap();
+        other.run(&target, 200, true, &mut same).unwrap();
+        assert_eq!(chain.white, other.white);
+        assert_eq!(chain.sampler, other.sampler);
+        assert_ne!(chain.sampler.to_numbers(), numbers);
+        for wrong in [&numbers[1..], &[]] {
+            assert!(Sampler::from_numbers(kind, 2, wrong).is_err());
+        }
+        assert!(Sampler::from_numbers(if kind == HMC { PCN } else { HMC }, 2, &numbers).is_err());
+    }
+}
+
+#[test]
+fn adaptation_reaches_its_aim() {
+    let target = target(60.0, 1.0, f64::INFINITY);
+    for (kind, low, high) in [(HMC, 0.7, 0.93), (PCN, 0.18, 0.38)] {
+        let mut rng = generator(9);
+        let mut chain = settled(kind, &target);
+        chain.run(&target, 3000, true, &mut rng).unwrap();
+        chain.sampler.freeze();
+        let rate = chain.run(&target, 2000, false, &mut rng).unwrap().rate().unwrap();
+        assert!((low..high).contains(&rate), "{kind:?}: {rate}");
+    }
+}
+
+// ---- a plain Hamiltonian transition ----
+
+fn gradient(target: &Gaussian, xi: &[f64]) -> Vec<f64> {
+    let (a, b): (Vec<f64>, Vec<f64>) =
+        (target.a.iter().flatten().copied().collect(), target.b.iter().flatten().copied().collect());
+    (0..xi.len()).map(|k| a[k] * (b[k] - xi[k])).collect()
+}
+
+fn energy(target: &Gaussian, xi: &[f64], v: &[f64]) -> f64 {
+    let (a, b): (Vec<f64>, Vec<f64>) =
+        (target.a.iter().flatten().copied().collect(), target.b.iter().flatten().copied().collect());
+    (0..xi.len()).map(|k| 0.5 * (a[k] * (xi[k] - b[k]).powi(2) + xi[k] * xi[k] + v[k] * v[k])).sum()
+}
+
+// Half a kick, a rotation, half a kick, so many times.
+fn follow(target: &Gaussian, xi: &mut [f64], v: &mut [f64], step: f64, count: usize) {
+    for _ in 0..count {
+        let slope = gradient(target, xi);
+        for k in 0..xi.len() {
+            let kicked = v[k] + 0.5 * step * slope[k];
+            (xi[k], v[k]) = (xi[k] * step.cos() + kicked * step.sin(), kicked * step.cos() - xi[k] * step.sin());
+        }
+        let slope = gradient(target, xi);
+        v.iter_mut().zip(slope).for_each(|(v, slope)| *v += 0.5 * step * slope);
+    }
+}
+
+fn plain_transition(target: &Gaussian, xi: &mut Vec<f64>, step: f64, count: usize, rng: &mut ChaCha8Rng) -> f64 {
+    let step = step * (0.8 + 0.4 * uniform(rng));
+    let mut v: Vec<f64> = xi.iter().map(|_| standard_normal(rng)).collect();
+    let before = energy(target, xi, &v);
+    let mut proposal = xi.clone();
+    follow(target, &mut proposal, &mut v, step, count);
+    let probability = (before - energy(target, &proposal, &v)).exp().min(1.0);
+    if 1.0 - uniform(rng) <= probability {
+        *xi = proposal;
+    }
+    probability
+}
+
+#[test]
+fn equals_a_plain_transition() {
+    let target = target(30.0, 1.0, f64::INFINITY);
+    let mut rng = generator(6);
+    let mut chain = settled(HMC, &target);
+    chain.run(&target, 40, true, &mut rng).unwrap();
+    chain.sampler.freeze();
+    let mut xi: Vec<f64> = chain.white.iter().flatten().copied().collect();
+    let mut same = rng.clone();
+    let mut rejected = 0;
+    for _ in 0..300 {
+        let before = xi.clone();
+        let moves = chain.run(&target, 1, false, &mut rng).unwrap();
+        let probability = plain_transition(&target, &mut xi, chain.sampler.step_size(), 5, &mut same);
+        assert!((moves.accepted - probability).abs() < 1e-9, "{} {probability}", moves.accepted);
+        rejected += usize::from(before == xi);
+        for (found, expected) in chain.white.iter().flatten().zip(&mut xi) {
+            assert!((found - *expected).abs() < 1e-9);
+            // Rounding must not add up over the transitions.
+            *expected = *found;
+        }
+    }
+    assert!(rejected > 5, "{rejected}");
+}
+
+#[test]
+fn motion_is_reversible_and_keeps_volume_and_energy() {
+    let target = target(5.0, 1.0, f64::INFINITY);
+    let xi: Vec<f64> = normal_matrix(1, 1, 4).into_iter().collect();
+    let v: Vec<f64> = normal_matrix(2, 1, 4).into_iter().collect();
+    let run = |xi: &[f64], v: &[f64], step: f64, count: usize| {
+        let (mut xi, mut v) = (xi.to_vec(), v.to_vec());
+        follow(&target, &mut xi, &mut v, step, count);
+        (xi, v)
+    };
+    let (there, mut back) = run(&xi, &v, 0.2, 7);
+    for v in &mut back {
+        *v = -*v;
+    }
+    let (home, stop) = run(&there, &back, 0.2, 7);
+    assert!(home.iter().zip(&xi).all(|(a, b)| (a - b).abs() < 1e-12));
+    assert!(stop.iter().zip(&v).all(|(a, b)| (a + b).abs() < 1e-12));
+    // The determinant of the derivative, by differences: exact for a quadratic energy.
+    let mut jacobian = Array2::zeros((8, 8));
+    let state: Vec<f64> = xi.iter().chain(&v).copied().collect();
+    for k in 0..8 {
+        let at = |by: f64| {
+            let mut moved = state.clone();
+            moved[k] += by;
+            let (xi, v) = run(&moved[..4], &moved[4..], 0.2, 7);
+            ndarray::Array1::from_iter(xi.into_iter().chain(v))
+        };
+        jacobian.column_mut(k).assign(&((at(0.5) - at(-0.5)) / 1.0));
+    }
+    let determinant = jacobian.det().unwrap();
+    assert!((determinant - 1.0).abs() < 1e-10, "{determinant}");
+    // The same stretch of time in ever smaller steps: the largest error of the energy falls with their square.
+    let error = |count: usize| {
+        let (mut at, mut w) = (xi.clone(), v.clone());
+        let start = energy(&target, &at, &w);
+        let mut worst = 0.0_f64;
+        for _ in 0..count {
+            follow(&target, &mut at, &mut w, 0.8 / count as f64, 1);
+            worst = worst.max((energy(&target, &at, &w) - start).abs());
+        }
+        worst
+    };
+    for count in [16, 64, 256] {
+        let ratio = error(count) / error(4 * count);
+        assert!((14.0..18.0).contains(&ratio), "{count}: {ratio}");
+    }
+}
