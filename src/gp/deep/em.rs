@@ -138,6 +138,9 @@ impl<'a> Fit<'a> {
             let stretch = Stretch { phase: "final", moves, round: moves.div_ceil(1000), adapt: false };
             self.sample(&stretch, observer)?;
         } else {
+            // What the last E step said is not in its checkpoint: a resumed fit would not know it.
+            self.frozen.iter_mut().for_each(Vec::clear);
+            self.frozen_moves = Moves::default();
             self.settle()?;
         }
         Ok(())
