@@ -121,13 +121,15 @@ impl<'a> Fit<'a> {
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
         while self.iteration < self.options.iterations {
             let last = self.iteration + 1 == self.options.iterations;
-            let stretch = Stretch { phase: "e_step", moves: self.moves(), round: self.round(), adapt: !last };
+            // A single E step adapts, if frozen moves come after it: otherwise no step size would ever be found.
+            let adapt = !last || self.options.iterations == 1 && self.options.final_transitions > 0;
+            let stretch = Stretch { phase: "e_step", moves: self.moves(), round: self.round(), adapt };
             self.sample(&stretch, observer)?;
             observer.phase(Phase::MStep);
             self.m_step(observer)?;
             if !last && matches!(self.options.hidden, HiddenKind::Aca { repivot: true, .. }) {
                 let seen = pivot_rows(self.key, self.problem.rows.len());
-                self.problem.repivot(&seen, whites(&mut self.chains))?;
+                or_as_it_was(self.problem.repivot(&seen, whites(&mut self.chains)), ())?;
             }
             self.iteration += 1;
             observer.checkpoint(&self.checkpoint());
@@ -335,7 +337,7 @@ impl<'a> Fit<'a> {
             hyper = or_as_it_was(found, hyper)?;
         }
         if inducing != self.problem.inducing {
-            self.problem.move_inducing(inducing, whites(&mut self.chains))?;
+            or_as_it_was(self.problem.move_inducing(inducing, whites(&mut self.chains)), ())?;
         }
         self.problem.set_hyper(hyper);
         Ok(())

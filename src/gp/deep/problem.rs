@@ -37,8 +37,8 @@ pub struct Problem {
 pub struct Points {
     /// Training rows that are inducing points, `[m]`; empty with an exact top layer.
     pub inducing: Vec<usize>,
-    /// Training rows that anchor the cross approximation, `[r]`; `None`: chosen from the stationary model, among the
-    /// rows given here.
+    /// Training rows that anchor the cross approximation, `[r]`; `Err`: chosen from the stationary model, among the
+    /// rows given there.
     pub pivots: Result<Vec<usize>, Vec<usize>>,
     /// Relative to σ²; it grows when a factorisation fails.
     pub jitter: f64,
