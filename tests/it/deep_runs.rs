@@ -12,7 +12,7 @@ use stride_pipe::store::{ModelFile, Tensor, read_predictions, read_table};
 use stride_pipe::tables::{MetricRow, TimingRow, TraceRow};
 
 const EM: &str = "em: { iterations: 2, particles: 3, exchanges: 1, sampler: { hmc: { transitions: 3, leapfrog: 3 } }, \
-    final_transitions: 6 }";
+    final_transitions: 8 }";
 
 /// The small data set, 45 training rows, these options of the train stage.
 fn write(sandbox: &Sandbox, train: &str) {
@@ -124,7 +124,7 @@ fn tables_of_a_deep_run() {
     let shown = sandbox.run("runs table last --metric rhat_log_likelihood").succeeded().stdout;
     assert!(shown.contains("default"), "{shown}");
 
-    // Without a frozen phase nothing is known, and the rows are there all the same.
+    // Too few frozen draws say nothing, and the rows are there all the same.
     sandbox.run("run deep.yaml --quiet --set stages.model.train.em.final_transitions=0").succeeded();
     let metrics: Vec<MetricRow> = last(&sandbox, "metrics");
     let unknown: Vec<&MetricRow> = metrics.iter().filter(|row| row.metric == "rhat_log_likelihood").collect();
