@@ -43,8 +43,9 @@ impl Progress {
         }
     }
 
-    fn show(&self, text: String) {
+    fn show(&self, task: &Task, text: String) {
         if let Some(bar) = self.whole.get() {
+            bar.set_prefix(task.to_string());
             bar.set_message(text);
         }
     }
@@ -55,8 +56,7 @@ impl Listener for Progress {
         tracing::info!(run_id, tasks, "run {run_id}: {tasks} task(s)");
         let bar = self.whole.get_or_init(|| self.bars.add(ProgressBar::new(tasks)));
         // A template that indicatif refuses leaves its plain default.
-        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} (about {eta} left) {wide_msg}")
-        {
+        if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {prefix}\n{wide_msg}") {
             bar.set_style(style);
         }
         if self.visible {
@@ -65,7 +65,7 @@ impl Listener for Progress {
     }
 
     fn task_started(&self, task: &Task) {
-        self.show(task.to_string());
+        self.show(task, String::new());
         tracing::debug!(case = task.case, stage = task.stage, fold = fold(task), "{task}: started");
     }
 
@@ -100,7 +100,7 @@ impl Listener for Progress {
                 "{text}"
             );
         }
-        self.show(text);
+        self.show(task, briefly(progress));
     }
 
     fn task_finished(&self, task: &Task, finished: &Finished) {
@@ -142,6 +142,20 @@ fn describe(progress: &Progressed) -> String {
     parts.join(", ")
 }
 
+/// The same in less than the 80 columns of a terminal, which shows the task beside the bar.
+fn briefly(progress: &Progressed) -> String {
+    let Progressed { what, done, total, chains, left } = *progress;
+    let total = total.map_or_else(String::new, |total| format!("/{total}"));
+    let mut parts = vec![format!("{what} {done}{total}")];
+    if let Some(Chains { iteration, iterations, log_likelihood, acceptance }) = chains {
+        parts.insert(0, format!("EM {iteration}/{iterations}"));
+        parts.push(format!("ℓ {log_likelihood:.1}"));
+        parts.push(format!("accepted {acceptance:.2}"));
+    }
+    parts.extend(left.map(|left| format!("{} left", roughly(left))));
+    parts.join("  ")
+}
+
 /// One unit is exact enough for a guess.
 fn roughly(time: Duration) -> String {
     match time.as_secs_f64() {
@@ -169,6 +183,9 @@ mod tests {
             describe(&progress),
             "EM 3 of 10, transitions 36 of 170, log-likelihood -6543.21, acceptance 0.81, about 2 min left"
         );
+        let brief = briefly(&progress);
+        assert_eq!(brief, "EM 3/10  transitions 36/170  ℓ -6543.2  accepted 0.81  2 min left");
+        assert!(brief.chars().count() < 80);
         for (seconds, text) in [(0, "0 s"), (99, "99 s"), (100, "2 min"), (5900, "98 min"), (36_000, "10 h")] {
             assert_eq!(roughly(Duration::from_secs(seconds)), text);
         }

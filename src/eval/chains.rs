@@ -78,7 +78,8 @@ fn variances(chains: &[Vec<f64>]) -> (f64, f64) {
 
 fn rhat(chains: &[Vec<f64>]) -> Option<f64> {
     let (within, whole) = variances(chains);
-    (within > 0.0).then(|| (whole / within).sqrt())
+    // Infinite when every chain is stuck at a place of its own: no worse mixing than that.
+    (whole > 0.0).then(|| (whole / within).sqrt())
 }
 
 // Geyer's initial monotone sequence over the mean autocovariance of all chains, as ArviZ and Stan compute it.

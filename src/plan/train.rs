@@ -115,12 +115,18 @@ fn hidden_layers(written: &language::Hidden, defaults: &Defaults, method: Hidden
 
 fn em(train: &language::Train, defaults: &Defaults) -> EmStep {
     let written = train.em.clone().unwrap_or_default();
+    let sampler = sampler(written.sampler.as_ref(), defaults);
+    // A step of pcn goes far less far than a transition of hmc: as many as in an E step.
+    let final_transitions = match sampler {
+        SamplerStep::Pcn { steps } if defaults.final_transitions > 0 => steps.max(defaults.final_transitions),
+        _ => defaults.final_transitions,
+    };
     EmStep {
         iterations: written.iterations.unwrap_or(defaults.iterations),
         particles: written.particles.unwrap_or(defaults.particles),
         hyperparameters: written.hyperparameters.unwrap_or(defaults.hyperparameters),
-        sampler: sampler(written.sampler.as_ref(), defaults),
-        final_transitions: written.final_transitions.unwrap_or(defaults.final_transitions),
+        sampler,
+        final_transitions: written.final_transitions.unwrap_or(final_transitions),
     }
 }
 

@@ -142,6 +142,17 @@ fn check_train(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
     {
         problems.push(Diagnostic::new(count.origin, "`count` and `rows` exclude each other"));
     }
+    if let Some(rows) = options.entry("inducing").and_then(|inducing| inducing.node.entry("rows")) {
+        let numbers = rows.node.to_json();
+        let numbers = numbers.as_array().map_or(&[][..], Vec::as_slice);
+        let repeated = numbers.iter().enumerate().find(|(index, number)| numbers[..*index].contains(number));
+        if let Some((_, number)) = repeated {
+            problems.push(Diagnostic::new(rows.origin, format!("`rows` names row {number} more than once")));
+        } else if numbers.is_empty() {
+            let help = "name at least one row, or let `count` choose";
+            problems.push(Diagnostic::new(rows.origin, "`rows` is empty").help(help));
+        }
+    }
 }
 
 fn check_predict(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {

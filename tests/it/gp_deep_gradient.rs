@@ -42,6 +42,9 @@ pub fn combinations() -> Vec<DeepOptions> {
                 }
                 for (kernel, layers, prior_mean) in [
                     (Kernel::Rbf, 2, PriorMean::Zero),
+                    (Kernel::Rbf, 3, PriorMean::Identity),
+                    (Kernel::Matern12, 2, PriorMean::Zero),
+                    (Kernel::Matern52, 2, PriorMean::Identity),
                     (Kernel::Matern32, 3, PriorMean::Identity),
                     (Kernel::Matern52, 4, PriorMean::Zero),
                 ] {

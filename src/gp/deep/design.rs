@@ -58,7 +58,11 @@ impl Design {
         });
         let u_max = options.u_max.unwrap_or(start_length * LENGTH_RANGE);
         if options.architecture == Architecture::Convolution && u_min >= u_max {
-            return Err(GpError::value(format!("u_min = {u_min} must be below u_max = {u_max}")));
+            let note = |given: Option<f64>, factor: &str| {
+                if given.is_some() { String::new() } else { format!(" (not given: {factor} the fitted length)") }
+            };
+            let (low, high) = (note(options.u_min, "a tenth of"), note(options.u_max, "ten times"));
+            return Err(GpError::value(format!("u_min = {u_min}{low} must be below u_max = {u_max}{high}")));
         }
         let knots = (options.architecture == Architecture::Injective).then(|| {
             let rows = knots::choose(x.column(0));

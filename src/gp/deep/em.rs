@@ -42,6 +42,8 @@ pub(super) struct Fit<'a> {
 /// A stretch of moves of all chains.
 struct Stretch {
     phase: &'static str,
+    // Moves of this phase that came before.
+    first: usize,
     moves: usize,
     round: usize,
     adapt: bool,
@@ -121,10 +123,7 @@ impl<'a> Fit<'a> {
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
         while self.iteration < self.options.iterations {
             let last = self.iteration + 1 == self.options.iterations;
-            // A single E step adapts, if frozen moves come after it: otherwise no step size would ever be found.
-            let adapt = !last || self.options.iterations == 1 && self.options.final_transitions > 0;
-            let stretch = Stretch { phase: "e_step", moves: self.moves(), round: self.round(), adapt };
-            self.sample(&stretch, observer)?;
+            self.e_step(last, observer)?;
             observer.phase(Phase::MStep);
             self.m_step(observer)?;
             if !last && matches!(self.options.hidden, HiddenKind::Aca { repivot: true, .. }) {
@@ -137,13 +136,29 @@ impl<'a> Fit<'a> {
         let moves = self.options.final_transitions;
         if moves > 0 {
             self.frozen.iter_mut().for_each(Vec::clear);
-            let stretch = Stretch { phase: "final", moves, round: moves.div_ceil(1000), adapt: false };
+            let stretch = Stretch { phase: "final", first: 0, moves, round: moves.div_ceil(1000), adapt: false };
             self.sample(&stretch, observer)?;
         } else {
-            // What the last E step said is not in its checkpoint: a resumed fit would not know it.
-            self.frozen.iter_mut().for_each(Vec::clear);
-            self.frozen_moves = Moves::default();
             self.settle()?;
+        }
+        Ok(())
+    }
+
+    // The last one is frozen. A lone one has to find its step sizes first: all of it when frozen moves come after it,
+    // otherwise in its first half.
+    fn e_step(&mut self, last: bool, observer: &mut dyn Observer) -> Result<(), GpError> {
+        let (moves, round) = (self.moves(), self.round());
+        let adapting = match (last, self.options.iterations, self.options.final_transitions) {
+            (false, ..) | (_, 1, 1..) => moves,
+            (_, 1, 0) => moves / 2,
+            _ => 0,
+        };
+        if adapting > 0 {
+            self.sample(&Stretch { phase: "e_step", first: 0, moves: adapting, round, adapt: true }, observer)?;
+        }
+        if adapting < moves {
+            let moves = moves - adapting;
+            self.sample(&Stretch { phase: "e_step", first: adapting, moves, round, adapt: false }, observer)?;
         }
         Ok(())
     }
@@ -212,7 +227,10 @@ impl<'a> Fit<'a> {
             self.frozen.iter_mut().for_each(Vec::clear);
             self.frozen_moves = Moves::default();
         }
-        let stream = self.key.with("deep").with(stretch.phase).with_index(self.iteration as u64);
+        let mut stream = self.key.with("deep").with(stretch.phase).with_index(self.iteration as u64);
+        if stretch.first > 0 {
+            stream = stream.with("frozen");
+        }
         let mut generators: Vec<ChaCha8Rng> =
             (0..self.chains.len()).map(|particle| stream.with_index(particle as u64).generator()).collect();
         let mut totals = vec![Moves::default(); self.chains.len()];
@@ -230,7 +248,7 @@ impl<'a> Fit<'a> {
             })?;
             done += count;
             self.moves_done += count;
-            self.report(&chains, &totals, stretch, done, observer);
+            self.report(&chains, &totals, stretch, stretch.first + done, observer);
             if !stretch.adapt {
                 self.frozen.iter_mut().zip(&chains).for_each(|(all, chain)| all.push(chain.log_likelihood()));
             }
@@ -337,7 +355,11 @@ impl<'a> Fit<'a> {
             hyper = or_as_it_was(found, hyper)?;
         }
         if inducing != self.problem.inducing {
-            or_as_it_was(self.problem.move_inducing(inducing, whites(&mut self.chains)), ())?;
+            match self.problem.move_inducing(inducing, whites(&mut self.chains)) {
+                // These hyper-parameters were fitted to points that cannot be used.
+                Err(error) if error.is_recoverable() => return Ok(()),
+                other => other?,
+            }
         }
         self.problem.set_hyper(hyper);
         Ok(())

@@ -139,8 +139,15 @@ fn acceptance_warning(acceptance: f64, sampler: SamplerStep) -> Option<String> {
         ("too long", "raise `em.iterations`, which gives the step size time to adapt")
     } else if acceptance > high {
         match sampler {
-            SamplerStep::Hmc { .. } => ("too short", "raise `em.iterations` so that they adapt, or `leapfrog`"),
-            SamplerStep::Pcn { .. } => ("too short", "raise `em.iterations` so that they adapt, or use `hmc`"),
+            SamplerStep::Hmc { .. } => (
+                "short",
+                "raise `em.iterations` if `step_size` in the traces is below π/2 divided by `leapfrog`, its largest; \
+                 otherwise nothing is wrong",
+            ),
+            SamplerStep::Pcn { .. } => (
+                "short",
+                "raise `em.iterations` if `step_size` in the traces is below 1, its largest; otherwise nothing is wrong",
+            ),
         }
     } else {
         return None;
@@ -262,8 +269,9 @@ mod tests {
              `em.final_transitions`, or use more `transitions` of the sampler",
             "500 draws are worth about 37 independent ones (ESS): raise `em.final_transitions`, or `leapfrog` of the \
              sampler",
-            "the sampler accepts 99 % of its proposals (50 to 98 % are good): its steps are too short; raise \
-             `em.iterations` so that they adapt, or `leapfrog`",
+            "the sampler accepts 99 % of its proposals (50 to 98 % are good): its steps are short; raise \
+             `em.iterations` if `step_size` in the traces is below π/2 divided by `leapfrog`, its largest; otherwise \
+             nothing is wrong",
             jitter,
         ];
         assert_eq!(said(&bad, HMC), hmc);

@@ -107,11 +107,14 @@ impl Predictor {
         }
         // On standardised targets the noise variance is the share that the model does not explain.
         if self.hyper().noise > 0.98 {
-            warnings.push(
+            let other = match self {
+                Self::Deep { .. } => "other starting values or more inducing points",
+                _ => "`ard: true` or other starting values",
+            };
+            warnings.push(format!(
                 "the fit explains almost nothing of the target (all noise): check `features`, or try another kernel, \
-                 `ard: true` or other starting values"
-                    .to_owned(),
-            );
+                 {other}"
+            ));
         }
         warnings
     }
