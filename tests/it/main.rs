@@ -42,6 +42,7 @@ mod run;
 mod runs;
 mod sandbox;
 mod schema;
+mod scoring;
 mod spec_messages;
 mod store_atomic;
 mod store_discover;

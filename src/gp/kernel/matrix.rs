@@ -100,12 +100,7 @@ impl Points {
     }
 
     // The same for one feature, where a product has nothing to save.
-    fn squared_differences(
-        &self,
-        first: usize,
-        other: &Self,
-        mut out: ArrayViewMut2<'_, f64>,
-    ) -> Result<(), GpError> {
+    fn squared_differences(&self, first: usize, other: &Self, mut out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
         let (Some(own), Some(others)) = (self.rows.as_slice(), other.rows.as_slice()) else {
             return Err(GpError::shape("a matrix is not stored by rows"));
         };
