@@ -4,7 +4,7 @@
 #   .ci/setup.sh [build] [test] [lint]      default: build
 #
 # build: a C compiler, pkg-config and OpenBLAS   lint: also rustfmt and clippy
-# test: also cargo-nextest, and Python with venv, in which tests read results as other tools do
+# test: also cargo-nextest, Python with venv, in which tests read results as other tools do, and Java for Spark
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -60,6 +60,22 @@ check_python() {
     fi
     python_works || fail "python3 on the PATH is not 3.11 or newer, or lacks its venv and ensurepip modules: $(command -v python3)." \
         "Install a newer Python, or put one that has them first on the PATH."
+}
+
+# Spark 4 runs on Java 17 or newer.
+java_works() {
+    local version
+    version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n1)
+    [ "${version:-0}" -ge 17 ]
+}
+
+check_java() {
+    java_works && return
+    say "missing for the tests: Java 17 or newer"
+    if command -v apt-get >/dev/null; then
+        install_packages default-jre-headless
+    fi
+    java_works || fail "java on the PATH is not 17 or newer; the tests run a Spark example. Install one, or put it first on the PATH."
 }
 
 install_packages() {
@@ -129,6 +145,7 @@ main() {
         build) ;;
         test)
             check_python
+            check_java
             check_nextest
             ;;
         lint) check_components ;;

@@ -14,6 +14,7 @@ mod progress;
 mod run;
 mod runs;
 mod schema;
+mod score;
 mod summary;
 mod validate;
 
@@ -37,6 +38,8 @@ enum Command {
     Validate(validate::Args),
     /// Show what a pipeline would do
     Plan(plan::Args),
+    /// Score rows with a trained model, without a pipeline
+    Score(score::Args),
     /// Convert CSV, NPZ, NPY or IDX files to Parquet with a key column
     Import(import::Args),
     /// Look at trained models
@@ -85,6 +88,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Run(args) => run::execute(args),
         Command::Validate(args) => validate::execute(args),
         Command::Plan(args) => plan::execute(args),
+        Command::Score(args) => score::execute(args),
         Command::Import(args) => import::execute(args),
         Command::Model(args) => model::execute(args),
         Command::Init(args) => init::execute(args),

@@ -72,6 +72,12 @@ fn text(model: &ModelFile) -> String {
         "target",
         &format!("mean {}, standard deviation {}", number(meta.target_scaling.mean), number(meta.target_scaling.std)),
     );
+    if let Some(variance) = meta.predictive_variance {
+        line("predicts within", &format!("{} (standard deviation at training rows)", number(variance.sqrt())));
+    }
+    if let Some(published) = &meta.published {
+        line("published", &format!("because {}", published.condition));
+    }
     for (name, value) in deep(meta) {
         line(name, &value);
     }
@@ -87,6 +93,9 @@ fn text(model: &ModelFile) -> String {
         meta.hyperparameters.iter().map(|(name, value)| (name, Some(*value))),
     );
     values(&mut out, "metrics of the training", meta.metrics.iter().map(|(name, value)| (name, *value)));
+    if let Some(published) = &meta.published {
+        values(&mut out, "metrics of test rows", published.metrics.iter().map(|(name, value)| (name, *value)));
+    }
     features(&mut out, meta);
     out
 }

@@ -111,7 +111,7 @@ fn check_stage(plan: &Plan, stage: &str) -> Result<(), Failure> {
 }
 
 /// `90`, `90s`, `10m`, `2h`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
         "" | "s" => 1,
@@ -147,7 +147,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
+pub(super) fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = wanted.map_or_else(cores, usize::from);
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| {
@@ -157,7 +157,7 @@ fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
 }
 
 /// The first Ctrl-C or SIGTERM ends the run at the next safe place; the second ends it at once.
-fn listen_to_signals() -> Result<Cancel, Failure> {
+pub(super) fn listen_to_signals() -> Result<Cancel, Failure> {
     let cancel = Cancel::default();
     let refused = |error: std::io::Error| Failure::new(exit::BUG, format!("stride-pipe: signals: {error}"));
     for signal in [SIGINT, SIGTERM] {

@@ -1,12 +1,12 @@
 //! What a piece of work depends on, as a hash to find it by and as named parts to say what changed.
 
-use crate::plan::{PredictStep, SplitStep, TrainStep};
+use crate::plan::{OutputStep, PredictStep, SplitStep, TrainStep};
 use crate::store::hex;
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest as _, Sha256};
 
 /// Raised when a stage's results change for the same options and inputs.
-const VERSIONS: [(&str, u32); 5] = [("ingest", 1), ("split", 1), ("train", 1), ("predict", 1), ("evaluate", 1)];
+const VERSIONS: [(&str, u32); 5] = [("ingest", 1), ("split", 1), ("train", 2), ("predict", 1), ("evaluate", 1)];
 
 /// The identity of a piece of work.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,7 +51,13 @@ pub fn train(step: &TrainStep, folds: &str, fold: u32, seed: u64) -> Key {
 
 /// Predictions: the options, the model and the rows.
 pub fn predict(step: &PredictStep, model: &str, rows: &str, fold: u32) -> Key {
-    let options = json!({ "intervals": step.intervals, "variance": step.variance, "test_rows": step.test_rows });
+    let mut options = json!({ "intervals": step.intervals, "variance": step.variance, "test_rows": step.test_rows });
+    if !step.test_rows {
+        let output = step.output.as_ref().map(|output| matches!(output, OutputStep::Directory(_)));
+        options["on_invalid"] = json!(step.on_invalid);
+        options["keep"] = json!(step.keep);
+        options["one_file_per_input"] = json!(output);
+    }
     Key::new("predict", [("options", options), ("model", json!(model)), ("input", json!(rows)), ("fold", json!(fold))])
 }
 

@@ -3,7 +3,7 @@
 use super::cancel::Cancel;
 use super::error::RunError;
 use super::listener::Listener;
-use crate::plan::{Plan, Step};
+use crate::plan::{OutputStep, Plan, Step};
 use crate::store::lock::{Lock, Locking, pipeline_lock, target_lock, try_lock};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,19 @@ pub fn acquire(
     cancel: &Cancel,
     listener: &dyn Listener,
 ) -> Result<Vec<Lock>, RunError> {
+    let paths = targets(plan).map(target_lock).chain([pipeline_lock(&plan.results, &plan.name)]).collect();
+    acquire_all(&paths, timeout, cancel, listener)
+}
+
+/// Takes these locks, in a fixed order, so that two runs cannot each hold what the other waits for.
+pub fn acquire_all(
+    paths: &BTreeSet<PathBuf>,
+    timeout: Duration,
+    cancel: &Cancel,
+    listener: &dyn Listener,
+) -> Result<Vec<Lock>, RunError> {
     let deadline = Instant::now() + timeout;
     let owner = format!("process {} since {}", std::process::id(), crate::tables::Timestamp::now());
-    // In a fixed order, so that two runs cannot each hold what the other waits for.
-    let paths: BTreeSet<PathBuf> =
-        targets(plan).map(target_lock).chain([pipeline_lock(&plan.results, &plan.name)]).collect();
     paths.iter().map(|path| wait(path, &owner, deadline, cancel, listener)).collect()
 }
 
@@ -32,6 +40,7 @@ fn targets(plan: &Plan) -> impl Iterator<Item = &Path> {
     let stages = plan.cases.iter().flat_map(|case| &case.stages);
     stages.filter_map(|stage| match &stage.step {
         Step::Train(train) => train.publish.as_deref(),
+        Step::Predict(predict) => predict.output.as_ref().map(OutputStep::path),
         _ => None,
     })
 }

@@ -14,10 +14,12 @@ mod listener;
 mod locks;
 mod observer;
 mod pace;
+mod predicted;
 mod preview;
 mod record;
 mod resume;
 mod run;
+mod scoring;
 mod source;
 
 pub use cancel::Cancel;
@@ -28,3 +30,4 @@ pub use listener::{Chains, Finished, Listener, Progressed, Task};
 pub use preview::preview;
 pub use resume::Resume;
 pub use run::{RunFailure, RunOptions, Selected, Summary, run};
+pub use scoring::{Destination, Origin, ScoreRequest, ScoreSummary, score};

@@ -13,12 +13,17 @@ pub fn preview(case: &Case, stage: &Stage) -> Result<Preview, StageError> {
     let features = schema.resolve(&ingest::selection(source))?.features.len() as u64;
     let data = 8 * rows * (features + 2);
     let memory = match &stage.step {
+        // Chunks on their way, whatever the number of rows.
+        Step::Ingest(ingest) if ingest.streams => Some(data.min(CHUNKS)),
         Step::Ingest(_) => Some(data),
         Step::Train(train) => Some(training(&train.method, rows, features)),
         _ => None,
     };
     Ok(Preview { rows: Some(rows), memory, ..Preview::default() })
 }
+
+/// Rows that are being scored.
+const CHUNKS: u64 = 256 << 20;
 
 /// Tiles of the sparse methods.
 const TILES: u64 = 256 << 20;

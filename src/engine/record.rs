@@ -3,13 +3,13 @@
 use super::clock::{Measured, Stopwatch};
 use super::error::RunError;
 use super::listener::{Finished, Listener, Task};
+use super::predicted::{self, Predicted};
 use super::resume;
 use super::run::RunOptions;
 use crate::plan::Plan;
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, InputTable, Manifest, ResultsDir, RunId, StoreError, write_views};
-use crate::tables::predictions::{self, PredictionBlock};
-use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, Timestamp, TimingRow, TraceRow};
+use crate::tables::{CaseRow, MetricRow, RunRow, Timestamp, TimingRow, TraceRow};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,7 +25,7 @@ pub struct Record<'a> {
     pub run_id: RunId,
     events: EventLog,
     started_at: Timestamp,
-    predictions: Vec<PredictionBlock>,
+    predictions: Vec<Predicted>,
     /// Rows of `metrics`.
     pub metrics: Vec<MetricRow>,
     timings: Vec<TimingRow>,
@@ -190,8 +190,8 @@ impl<'a> Record<'a> {
     }
 
     /// Adds predictions.
-    pub fn add_predictions(&mut self, block: PredictionBlock) {
-        self.predictions.push(block);
+    pub fn add_predictions(&mut self, predicted: Predicted) {
+        self.predictions.push(predicted);
     }
 
     /// Adds metrics, which may come from the cache.
@@ -215,16 +215,14 @@ impl<'a> Record<'a> {
     pub fn complete(mut self, status: &str) -> Result<Self, RunError> {
         let watch = Stopwatch::start();
         let footer = self.footer();
-        let (schema, batches) =
-            predictions::batches(self.run_id.as_str(), &self.predictions).map_err(StoreError::from)?;
         let (pipeline, run_id) = (self.plan.name.clone(), self.run_id.clone());
-        let mut tables =
-            vec![self.results.write_table(TableKind::Predictions, &pipeline, &run_id, &footer, &schema, &batches)?];
+        let table = predicted::write(&self.results, &pipeline, &run_id, &footer, &self.predictions)?;
+        let rows = table.rows as usize;
+        let mut tables = vec![table];
         tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.metrics)?);
         tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.traces)?);
         tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.case_rows())?);
         let whole = Task { case: "default".to_owned(), stage: "run".to_owned(), kind: "run", fold: None };
-        let rows = self.predictions.iter().map(PredictionBlock::rows).sum();
         self.add_timing(&whole, "write", watch.read(), rows);
         tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.timings)?);
         self.files.extend(tables.iter().map(|table| FileRecord::table(&self.results, table)));

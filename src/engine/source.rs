@@ -5,11 +5,20 @@ use crate::eval::folds::Fold;
 use crate::plan::{IngestStep, SplitStep};
 use crate::stages::{StageError, ingest, split};
 use crate::store::input::sha256_file;
-use crate::store::{InputFile, InputTable};
+use crate::store::{InputFile, InputTable, StoreError};
 use serde_json::json;
 use std::cell::OnceCell;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::rc::Rc;
+
+/// By which a file is known to be the same without reading it: device, number, size and time.
+type Stamp = (u64, u64, u64, i64, i64);
+
+fn stamp(file: &InputFile) -> Result<Stamp, StoreError> {
+    let found = std::fs::metadata(&file.path).map_err(|source| StoreError::read(&file.path, source))?;
+    Ok((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+}
 
 /// The rows of an ingest stage.
 pub struct Source {
@@ -19,6 +28,7 @@ pub struct Source {
     pub key: Key,
     files: Vec<InputFile>,
     hashes: Vec<String>,
+    stamps: Vec<Stamp>,
     table: OnceCell<Rc<InputTable>>,
 }
 
@@ -26,6 +36,7 @@ impl Source {
     /// Finds and hashes the files.
     pub fn new(step: &IngestStep) -> Result<Self, StageError> {
         let files = ingest::files(step)?;
+        let stamps = files.iter().map(stamp).collect::<Result<Vec<_>, _>>()?;
         let hashes = files.iter().map(|file| sha256_file(&file.path)).collect::<Result<Vec<_>, _>>()?;
         let contents: Vec<_> = files.iter().zip(&hashes).map(|(file, hash)| json!([hash, file.hive])).collect();
         let options = json!({
@@ -33,12 +44,28 @@ impl Source {
             "extra": step.extra, "trains": step.trains,
         });
         let key = Key::new("ingest", [("options", options), ("files", contents.into())]);
-        Ok(Self { step: step.clone(), key, files, hashes, table: OnceCell::new() })
+        Ok(Self { step: step.clone(), key, files, hashes, stamps, table: OnceCell::new() })
     }
 
     /// The files and their hashes.
     pub fn contents(&self) -> impl Iterator<Item = (&Path, &str)> {
         self.files.iter().zip(&self.hashes).map(|(file, hash)| (file.path.as_path(), hash.as_str()))
+    }
+
+    /// The files.
+    pub fn files(&self) -> &[InputFile] {
+        &self.files
+    }
+
+    /// Refuses files that are not those that were hashed: what was read meanwhile belongs to another key.
+    pub fn check_unchanged(&self) -> Result<(), StageError> {
+        for (file, known) in self.files.iter().zip(&self.stamps) {
+            if stamp(file)? != *known {
+                let hint = "wait until its writer is done; replace files by renaming rather than in place";
+                return Err(StoreError::invalid(&file.path, "the file changed while it was read", hint).into());
+            }
+        }
+        Ok(())
     }
 
     /// Whether the rows are in memory.

@@ -1,12 +1,15 @@
 //! Turns a checked specification into a plan: defaults, paths, folds.
 
-use super::step::{EvaluateStep, IngestStep, ModelSource, PredictStep, SplitStep, SplitWay, Step};
+use super::step::{
+    EvaluateStep, IngestStep, ModelSource, OnInvalid, OutputStep, PredictStep, SplitStep, SplitWay, Step,
+};
 use super::train::plan_train;
 use super::{Case, Plan, Redactor, Stage};
 use crate::spec::language;
 use crate::spec::tree::{Entry, Node, Origin, Value, to_yaml};
 use crate::spec::{CaseSpec, Diagnostic, Diagnostics, Environment, Loaded, StageSpec, load};
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
@@ -30,6 +33,7 @@ pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
     let base = request.file.parent().unwrap_or(Path::new(""));
     let mut problems = Diagnostics::default();
     check_publish(&loaded, &mut problems);
+    check_outputs(&loaded, base, &mut problems);
     let cases = loaded.cases.iter().map(|case| plan_case(case, base)).collect();
     if !problems.is_empty() {
         return Err(problems);
@@ -129,7 +133,17 @@ fn plan_ingest(id: &str, ingest: &language::Ingest, case: &CaseSpec, base: &Path
         target: ingest.target.clone(),
         extra,
         trains,
+        streams: splits.is_empty(),
+        takes_invalid: splits.is_empty() && !refuses_invalid(id, case),
     }
+}
+
+/// Whether some predict stage wants only rows that its model can use.
+fn refuses_invalid(ingest: &str, case: &CaseSpec) -> bool {
+    case.stages.iter().any(|stage| match &stage.stage {
+        language::Stage::Predict(predict) => predict.input == ingest && predict.on_invalid == OnInvalid::Error,
+        _ => false,
+    })
 }
 
 fn way(split: &language::Split) -> SplitWay {
@@ -163,6 +177,9 @@ fn plan_predict(predict: &language::Predict, case: &CaseSpec, base: &Path) -> Pr
         test_rows: matches!(find(case, &predict.input), Some(language::Stage::Split(_))),
         variance: predict.variance.unwrap_or(true),
         intervals,
+        on_invalid: predict.on_invalid,
+        keep: predict.keep.clone().unwrap_or_default(),
+        output: predict.output.as_ref().map(|path| OutputStep::new(path, join(base, path))),
     }
 }
 
@@ -182,6 +199,31 @@ fn check_publish(loaded: &Loaded, problems: &mut Diagnostics) {
                 problems.push(
                     Diagnostic::new(origin, message).help("train it in a pipeline without matrix and with `all: {}`"),
                 );
+            }
+        }
+    }
+}
+
+/// A file of scores has one writer: several folds, cases or stages would overwrite each other.
+fn check_outputs(loaded: &Loaded, base: &Path, problems: &mut Diagnostics) {
+    let mut seen: BTreeMap<PathBuf, String> = BTreeMap::new();
+    for case in &loaded.cases {
+        for stage in &case.stages {
+            let language::Stage::Predict(predict) = &stage.stage else { continue };
+            let Some(output) = &predict.output else { continue };
+            let origin: Origin = stage.node.origin_of(&["predict", "output"]);
+            let folds = folds(stage, case);
+            if folds > 1 {
+                let message = format!("`output` with {folds} folds: only one model can write it");
+                let help = "score with one model: split with `all: {}`, or use a published one";
+                problems.push(Diagnostic::new(origin, message).help(help));
+            }
+            let place =
+                if case.label == "default" { stage.id.clone() } else { format!("{} / {}", case.label, stage.id) };
+            if let Some(other) = seen.insert(join(base, output), place) {
+                let message = format!("`{output}` is also the output of `{other}`");
+                let help = "give each its own, for instance with `${matrix.…}` in the path";
+                problems.push(Diagnostic::new(origin, message).help(help));
             }
         }
     }

@@ -14,9 +14,9 @@ pub use build::{PlanRequest, build};
 pub use export::{Preview, to_dot, to_json, to_mermaid, to_text};
 pub use redact::Redactor;
 pub use step::{
-    Architecture, DeepStep, EmStep, EvaluateStep, Features, FreeHyperparameters, GpStep, HiddenStep, InducingStep,
-    IngestStep, Kernel, LayersStep, Method, ModelSource, PredictStep, PriorMean, SamplerStep, SparseStep, SplitStep,
-    SplitWay, StartStep, Step, StrideStep, TrainStep,
+    Architecture, Condition, DeepStep, EmStep, EvaluateStep, Features, FreeHyperparameters, Gate, GpStep, HiddenStep,
+    InducingStep, IngestStep, Kernel, LayersStep, Method, ModelSource, OnInvalid, OutputStep, PredictStep, PriorMean,
+    SamplerStep, SparseStep, SplitStep, SplitWay, StartStep, Step, StrideStep, TrainStep,
 };
 
 use std::path::PathBuf;

@@ -4,12 +4,13 @@ mod deep;
 mod train;
 
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use deep::{DeepStep, EmStep, HiddenStep, LayersStep, SamplerStep, StartStep, StrideStep};
 pub use train::{FreeHyperparameters, GpStep, InducingStep, Method, SparseStep, TrainStep};
 
-pub use crate::spec::language::{Architecture, FeatureScale as Features, Kernel, PriorMean};
+pub use crate::spec::language::{Architecture, FeatureScale as Features, Kernel, OnInvalid, PriorMean};
+pub use crate::spec::{Condition, Gate};
 
 /// What a stage does.
 #[derive(Clone, Debug, Serialize, PartialEq)]
@@ -44,6 +45,10 @@ pub struct IngestStep {
     pub extra: Vec<String>,
     /// Whether some model is trained on these rows: then keys must be unique and rows must exist.
     pub trains: bool,
+    /// Whether the rows are only scored: then they are never in memory all at once.
+    pub streams: bool,
+    /// Whether rows that a model cannot use are no reason to refuse the input.
+    pub takes_invalid: bool,
 }
 
 /// Divides rows into training and test rows.
@@ -108,6 +113,36 @@ pub struct PredictStep {
     pub intervals: Vec<f64>,
     /// Whether variances are computed.
     pub variance: bool,
+    /// What happens to rows that the model cannot use.
+    pub on_invalid: OnInvalid,
+    /// Columns that are passed through.
+    pub keep: Vec<String>,
+    /// The file or directory that gets the scores.
+    pub output: Option<OutputStep>,
+}
+
+/// Where scores go beside the predictions table.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStep {
+    /// One file.
+    File(PathBuf),
+    /// A directory with one file per input file.
+    Directory(PathBuf),
+}
+
+impl OutputStep {
+    /// What a path means: a directory when it ends in a slash.
+    pub fn new(written: &str, path: PathBuf) -> Self {
+        if written.ends_with('/') { Self::Directory(path) } else { Self::File(path) }
+    }
+
+    /// The file or directory.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Directory(path) => path,
+        }
+    }
 }
 
 /// Where a model comes from.

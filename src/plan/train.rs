@@ -3,7 +3,7 @@
 use super::build::join;
 use super::defaults::{CANDIDATES, Defaults, INDUCING, Sampler, defaults};
 use super::step::{
-    Architecture, DeepStep, EmStep, Features, FreeHyperparameters, GpStep, HiddenStep, InducingStep, Kernel,
+    Architecture, DeepStep, EmStep, Features, FreeHyperparameters, Gate, GpStep, HiddenStep, InducingStep, Kernel,
     LayersStep, Method, SamplerStep, SparseStep, StartStep, StrideStep, TrainStep,
 };
 use crate::spec::language::{self, HiddenMethod, HyperparameterName, Optimise};
@@ -16,6 +16,8 @@ pub fn plan_train(train: &language::Train, base: &Path) -> TrainStep {
         features: train.scale.as_ref().and_then(|scale| scale.features).unwrap_or(Features::Column),
         method: method(train),
         publish: train.publish.as_ref().map(|path| join(base, path)),
+        // The rules of the language have refused what does not parse.
+        gate: train.publish_if.as_ref().and_then(|text| Gate::parse(text).ok()),
     }
 }
 

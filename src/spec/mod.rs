@@ -7,6 +7,7 @@
 
 mod check;
 mod diagnostic;
+mod gate;
 pub mod language;
 mod load;
 mod matrix;
@@ -18,4 +19,5 @@ pub mod schema;
 pub mod tree;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Source, nearest};
+pub use gate::{Comparison, Condition, Gate, METRICS};
 pub use load::{CaseSpec, Environment, Loaded, StageSpec, load};

@@ -1,6 +1,7 @@
 //! Rules between stages: who may take whose output, and what must be said together.
 
 mod deep;
+mod scoring;
 
 use super::tree::{Entry, Node, Origin, Value};
 use super::{Diagnostic, Diagnostics};
@@ -32,8 +33,12 @@ pub fn check(stages: &[Entry], problems: &mut Diagnostics) {
             "train" => {
                 check_train(stages, options, problems);
                 deep::check(options, problems);
+                scoring::check_gate(stages, stage, options, problems);
             }
-            "predict" => check_predict(stages, options, problems),
+            "predict" => {
+                check_predict(stages, options, problems);
+                scoring::check_predict(stages, options, problems);
+            }
             "evaluate" => check_evaluate(stages, options, problems),
             _ => {}
         }

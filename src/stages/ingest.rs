@@ -27,6 +27,16 @@ pub fn look(step: &IngestStep) -> Result<InputSchema, StageError> {
     Ok(schema)
 }
 
+/// How many rows these files have, by their footers. What is asked for by name must be there; patterns may match more
+/// than a model needs.
+pub fn rows(step: &IngestStep, files: &[InputFile]) -> Result<u64, StageError> {
+    let schema = peek(files)?;
+    let mut named = selection(step);
+    named.features.retain(|name| !name.contains(['*', '?', '[', '{']));
+    schema.resolve(&named)?;
+    Ok(schema.rows())
+}
+
 /// Reads the rows.
 pub fn run(step: &IngestStep, files: &[InputFile]) -> Result<InputTable, StageError> {
     let table = open(files, &selection(step), InvalidPolicy::Error)?;
@@ -38,7 +48,10 @@ pub fn run(step: &IngestStep, files: &[InputFile]) -> Result<InputTable, StageEr
 
 /// Why these rows are refused. Training refuses what scoring takes: no rows at all, and keys that repeat.
 pub fn problems(step: &IngestStep, table: &InputTable) -> Vec<StageError> {
-    let mut problems: Vec<StageError> = check_quality(&table.quality).err().map(StageError::from).into_iter().collect();
+    let mut problems: Vec<StageError> = Vec::new();
+    if !step.takes_invalid {
+        problems.extend(check_quality(&table.quality).err().map(StageError::from));
+    }
     if step.trains {
         if table.row_count == 0 {
             problems.push(StageError::Data {

@@ -125,6 +125,20 @@ pub fn link_or_copy(source: &Path, target: &Path) -> Result<(), StoreError> {
     copy_atomic(source, target).map(drop)
 }
 
+/// Removes what writers of `target` that were killed left beside it. Whoever calls this holds the target's lock.
+pub fn sweep(target: &Path) {
+    let Some(name) = target.file_name().map(|name| name.to_string_lossy().into_owned()) else { return };
+    for entry in fs::read_dir(parent(target)).into_iter().flatten().flatten() {
+        let found = entry.file_name().to_string_lossy().into_owned();
+        let rest = found.strip_prefix(&format!(".{name}.")).and_then(|rest| rest.strip_suffix(".tmp"));
+        // `<process>-<time>-<count>`: one that still lives may still be writing.
+        let Some(process) = rest.and_then(|rest| rest.split('-').next()) else { continue };
+        if process.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new("/proc").join(process).exists() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Bytes in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

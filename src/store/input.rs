@@ -10,11 +10,14 @@ mod quality;
 mod read;
 mod schema;
 mod select;
+mod stream;
 
-pub(super) use column::{is_key, text};
-pub use discover::{InputFile, discover};
+pub(super) use column::is_key;
+pub(crate) use column::text;
+pub use discover::{InputFile, discover, mirrored};
 pub use hash::sha256_file;
 pub use quality::{ColumnQuality, InvalidPolicy, check_quality, check_unique_keys, validity_mask};
 pub use read::{InputTable, SourceFile, open};
 pub use schema::{ColumnInfo, FileSummary, InputSchema, peek};
 pub use select::{Resolved, Selection};
+pub use stream::{BatchChunks, Chunk, Columns, ParquetChunks, Problem, Wanted};

@@ -9,6 +9,7 @@ mod guard;
 pub mod history;
 pub mod import;
 pub mod input;
+pub mod ipc;
 pub mod lock;
 pub mod model;
 mod parquet_out;
@@ -19,13 +20,16 @@ mod tensor;
 mod views;
 
 pub(crate) use atomic::hex;
-pub use atomic::{AtomicFile, Written, copy_atomic, link_or_copy, write_atomic};
+pub use atomic::{AtomicFile, Written, copy_atomic, link_or_copy, sweep, write_atomic};
 pub use cache::{Cache, CacheEntry, Draft};
 pub use checkpoint::{CheckpointFile, PhaseTiming};
 pub use error::StoreError;
 pub use input::{InputFile, InputSchema, InputTable, InvalidPolicy, Selection, discover, open, peek};
 pub use model::{MODEL_FILE, ModelFile, ModelMeta};
-pub use parquet_out::{read_predictions, read_table, write_columns, write_parquet, write_predictions, write_rows};
+pub use parquet_out::{
+    ParquetSink, open_batches, read_predictions, read_table, write_columns, write_parquet, write_predictions,
+    write_rows,
+};
 pub use record::{EventLog, Manifest};
 pub use results::{Footer, ResultsDir, WrittenTable, escape};
 pub use run_id::RunId;

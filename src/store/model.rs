@@ -8,12 +8,14 @@ mod meta;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::atomic::{Written, write_atomic};
+use super::atomic::{Written, hex, sweep, write_atomic};
+use sha2::{Digest as _, Sha256};
+
 use super::container::{Kind, Refusal, decode, encode, read_regular};
 use super::error::StoreError;
 use super::tensor::Tensor;
 
-pub use meta::{FeatureScaling, InputDigest, ModelMeta, Range, TargetScaling, TrainingSummary};
+pub use meta::{FeatureScaling, InputDigest, ModelMeta, Published, Range, TargetScaling, TrainingSummary};
 
 /// Name of a model's file in its directory.
 pub const MODEL_FILE: &str = "model.safetensors";
@@ -51,6 +53,11 @@ impl ModelFile {
 
     /// Reads a model and checks version, hashes, types and shapes. A directory stands for the `model.safetensors` in it.
     pub fn load(path: &Path) -> Result<Self, StoreError> {
+        Self::load_hashed(path).map(|(file, _)| file)
+    }
+
+    /// The same with the SHA-256 of the very bytes that were read: a published model may be replaced at any time.
+    pub fn load_hashed(path: &Path) -> Result<(Self, String), StoreError> {
         let path = model_path(path);
         let bytes = read_regular(&path).map_err(|error| match error {
             StoreError::Missing { path, .. } => {
@@ -60,7 +67,8 @@ impl ModelFile {
         })?;
         let irregular =
             || StoreError::model(&path, "not a regular file", "give the directory that training has written");
-        Self::from_bytes(&bytes.ok_or_else(irregular)?, &path)
+        let bytes = bytes.ok_or_else(irregular)?;
+        Ok((Self::from_bytes(&bytes, &path)?, hex(&Sha256::digest(&bytes))))
     }
 
     /// A model from the bytes of its file; `path` is for messages.
@@ -84,6 +92,25 @@ impl ModelFile {
     pub fn integers(&self, name: &str) -> Option<&ndarray::ArrayD<i64>> {
         self.tensors.get(name)?.integers()
     }
+}
+
+/// Where a published model's directory keeps the one before.
+pub const PREVIOUS: &str = "previous";
+
+/// Puts a model where scoring jobs find it, in one step, and keeps the one that was there. The same model again changes
+/// nothing; whether anything changed is the answer.
+pub fn publish(model: &ModelFile, directory: &Path) -> Result<bool, StoreError> {
+    let target = directory.join(MODEL_FILE);
+    let bytes = model.to_bytes(&target)?;
+    sweep(&target);
+    match std::fs::read(&target) {
+        Ok(found) if found == bytes => return Ok(false),
+        Ok(found) => drop(write_atomic(&directory.join(PREVIOUS).join(MODEL_FILE), &found)?),
+        // Nothing there yet, or nothing that could be kept: writing tells what is wrong.
+        Err(_) => {}
+    }
+    write_atomic(&target, &bytes)?;
+    Ok(true)
 }
 
 /// The file of a model that is named by its directory or its file.

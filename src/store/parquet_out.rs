@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchReader as _};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -27,19 +27,58 @@ pub fn write_parquet<'a>(
     footer: &[(String, String)],
     batches: impl IntoIterator<Item = &'a RecordBatch>,
 ) -> Result<Written, StoreError> {
-    let fail = |error: ParquetError| write_error(path, error);
-    let entries = footer.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_created_by(format!("stride-pipe {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(entries))
-        .build();
-    let file = AtomicFile::create(path)?;
-    let mut writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties)).map_err(fail)?;
+    let mut sink = ParquetSink::create(path, schema, footer)?;
     for batch in batches {
-        writer.write(batch).map_err(fail)?;
+        sink.write(batch)?;
     }
-    writer.into_inner().map_err(fail)?.commit()
+    sink.finish()
+}
+
+/// Bytes that a row group may take in memory before it is written.
+const ROW_GROUP_BYTES: usize = 64 << 20;
+
+/// A Parquet file that is written batch by batch, and appears when it is finished.
+pub struct ParquetSink {
+    writer: ArrowWriter<AtomicFile>,
+    path: PathBuf,
+    rows: u64,
+}
+
+impl ParquetSink {
+    /// Starts a zstd-compressed file with these footer entries.
+    pub fn create(path: &Path, schema: &SchemaRef, footer: &[(String, String)]) -> Result<Self, StoreError> {
+        let entries = footer.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_created_by(format!("stride-pipe {}", env!("CARGO_PKG_VERSION")))
+            .set_key_value_metadata(Some(entries))
+            .build();
+        let file = AtomicFile::create(path)?;
+        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))
+            .map_err(|error| write_error(path, error))?;
+        Ok(Self { writer, path: path.to_owned(), rows: 0 })
+    }
+
+    /// Adds a batch.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
+        let fail = |error: ParquetError| write_error(&self.path, error);
+        self.writer.write(batch).map_err(fail)?;
+        self.rows += batch.num_rows() as u64;
+        if self.writer.in_progress_size() > ROW_GROUP_BYTES {
+            self.writer.flush().map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    /// Rows so far.
+    pub const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Puts the file into its place.
+    pub fn finish(self) -> Result<Written, StoreError> {
+        self.writer.into_inner().map_err(|error| write_error(&self.path, error))?.commit()
+    }
 }
 
 /// Writes named columns of equal length to a Parquet file, in one step.
@@ -82,14 +121,20 @@ pub fn read_predictions(path: &Path) -> Result<PredictionBlock, StoreError> {
 }
 
 fn read_batches(path: &Path) -> Result<Vec<RecordBatch>, StoreError> {
+    open_batches(path)?.1.collect()
+}
+
+/// The columns of a file of ours, and its rows a batch at a time.
+pub fn open_batches(
+    path: &Path,
+) -> Result<(SchemaRef, impl Iterator<Item = Result<RecordBatch, StoreError>> + use<>), StoreError> {
     let file = File::open(path).map_err(|source| StoreError::read(path, source))?;
-    let open = || ParquetRecordBatchReaderBuilder::try_new(file).and_then(ParquetRecordBatchReaderBuilder::build);
+    let open = || ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(1 << 14).build();
     let mut reader = guarded(open).map_err(|error| damaged(path, &error))?;
-    let mut batches = Vec::new();
-    while let Some(batch) = next_batch(&mut reader).map_err(|error| damaged(path, &error))? {
-        batches.push(batch);
-    }
-    Ok(batches)
+    let (schema, path) = (reader.schema(), path.to_owned());
+    let batches =
+        std::iter::from_fn(move || next_batch(&mut reader).map_err(|error| damaged(&path, &error)).transpose());
+    Ok((schema, batches))
 }
 
 fn damaged(path: &Path, detail: &dyn std::fmt::Display) -> StoreError {

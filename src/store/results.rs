@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::atomic::hex;
 use super::model::MODEL_FILE;
-use super::parquet_out::write_parquet;
+use super::parquet_out::ParquetSink;
 use super::{RunId, StoreError};
 use crate::tables::{TableKind, TableRow};
 
@@ -153,10 +153,26 @@ impl ResultsDir {
         schema: &SchemaRef,
         batches: &[RecordBatch],
     ) -> Result<WrittenTable, StoreError> {
+        let batches = batches.iter().map(|batch| Ok(batch.clone()));
+        self.stream_table((kind, pipeline, run_id), footer, schema, batches)
+    }
+
+    /// The same with batches that need not be in memory together.
+    pub fn stream_table(
+        &self,
+        (kind, pipeline, run_id): (TableKind, &str, &RunId),
+        footer: &Footer,
+        schema: &SchemaRef,
+        batches: impl Iterator<Item = Result<RecordBatch, StoreError>>,
+    ) -> Result<WrittenTable, StoreError> {
         kind.check(schema)?;
         let path = self.table_path(kind, pipeline, run_id);
-        let written = write_parquet(&path, schema, &footer.entries(kind, run_id), batches)?;
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let mut sink = ParquetSink::create(&path, schema, &footer.entries(kind, run_id))?;
+        for batch in batches {
+            sink.write(&batch?)?;
+        }
+        let rows = sink.rows();
+        let written = sink.finish()?;
         Ok(WrittenTable { kind, path, rows, bytes: written.bytes, sha256: written.sha256 })
     }
 

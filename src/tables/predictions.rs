@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, new_null_array};
+use arrow::array::{
+    ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, new_empty_array, new_null_array,
+};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::TableError;
 use super::cell::{Cell, field};
 
-/// Raised with every change of the columns.
-pub const SCHEMA_VERSION: u32 = 1;
+/// Raised with every change of the columns. 2: `y_mean` may be null, for rows that could not be scored.
+pub const SCHEMA_VERSION: u32 = 2;
 
 const TABLE: &str = "predictions";
 
@@ -59,7 +61,7 @@ fn base_fields() -> Vec<Field> {
         field::<String>("key"),
         field::<i64>("row"),
         field::<Option<f64>>("y_true"),
-        field::<f64>("y_mean"),
+        field::<Option<f64>>("y_mean"),
         field::<Option<f64>>("y_std"),
         field::<Option<f64>>("f_std"),
         field::<Option<f64>>("noise_std"),
@@ -137,6 +139,37 @@ fn add_field(fields: &mut Vec<FieldRef>, taken: usize, new: &FieldRef) -> Result
     }
 }
 
+/// A block without rows that has the additional columns of a file's schema.
+pub fn template(schema: &Schema) -> PredictionBlock {
+    let mut block = PredictionBlock::default();
+    for field in schema.fields().iter().skip(base_fields().len()) {
+        if field.name().starts_with("y_q") {
+            block.quantiles.push((field.name().clone(), Vec::new()));
+        } else {
+            block.keep.push((Arc::clone(field), new_empty_array(field.data_type())));
+        }
+    }
+    block
+}
+
+/// A batch of a file of predictions as one of this run, stage and case, with the columns of `schema`.
+pub fn relabel(
+    batch: &RecordBatch,
+    (run_id, stage, case): (&str, &str, &str),
+    schema: &SchemaRef,
+) -> Result<RecordBatch, TableError> {
+    let rows = batch.num_rows();
+    let column = |field: &FieldRef| match (field.name().as_str(), batch.column_by_name(field.name())) {
+        ("run_id", _) => constant(run_id, rows),
+        ("stage", _) => constant(stage, rows),
+        ("case", _) => constant(case, rows),
+        (_, Some(column)) => Arc::clone(column),
+        (_, None) => new_null_array(field.data_type(), rows),
+    };
+    let columns = schema.fields().iter().map(column).collect();
+    RecordBatch::try_new(Arc::clone(schema), columns).map_err(|source| TableError::Arrow { table: TABLE, source })
+}
+
 impl PredictionBlock {
     /// Rows of the block.
     pub fn rows(&self) -> usize {
@@ -144,7 +177,7 @@ impl PredictionBlock {
     }
 
     /// The block as a batch with the columns of `schema`, which comes from [`batches`].
-    fn batch(&self, run_id: &str, schema: &SchemaRef) -> Result<RecordBatch, TableError> {
+    pub fn batch(&self, run_id: &str, schema: &SchemaRef) -> Result<RecordBatch, TableError> {
         let rows = self.rows();
         let mut columns: Vec<ArrayRef> = vec![
             constant(run_id, rows),
@@ -155,7 +188,7 @@ impl PredictionBlock {
             Arc::new(StringArray::from_iter_values(&self.key)),
             Arc::new(Int64Array::from_iter_values(self.row.iter().copied())),
             optional(self.y_true.as_deref(), rows),
-            Arc::new(Float64Array::from_iter_values(self.y_mean.iter().copied())),
+            optional(Some(&self.y_mean), rows),
             optional(self.y_std.as_deref(), rows),
             optional(self.f_std.as_deref(), rows),
             optional(self.noise_std.as_deref(), rows),
@@ -194,6 +227,18 @@ impl PredictionBlock {
         Some(block)
     }
 
+    /// Leaves out rows that have no prediction or no true value.
+    pub fn retain_known(&mut self) {
+        let Some(y_true) = &self.y_true else { return };
+        let known: Vec<bool> = y_true.iter().zip(&self.y_mean).map(|(y, mean)| !y.is_nan() && !mean.is_nan()).collect();
+        keep(&known, &mut self.key);
+        keep(&known, &mut self.row);
+        keep(&known, &mut self.y_mean);
+        let optional = [&mut self.y_true, &mut self.y_std, &mut self.f_std, &mut self.noise_std];
+        optional.into_iter().flatten().for_each(|values| keep(&known, values));
+        self.quantiles.iter_mut().for_each(|(_, values)| keep(&known, values));
+    }
+
     fn extend(&mut self, batch: &RecordBatch) -> Option<()> {
         let text = |name: &str| <String as Cell>::values(batch.column_by_name(name)?);
         let optional = |name: &str| <Option<f64> as Cell>::values(batch.column_by_name(name)?);
@@ -206,12 +251,14 @@ impl PredictionBlock {
         }
         self.key.extend(text("key")?);
         self.row.extend(<i64 as Cell>::values(batch.column_by_name("row")?)?);
-        self.y_mean.extend(<f64 as Cell>::values(batch.column_by_name("y_mean")?)?);
+        self.y_mean.extend(optional("y_mean")?.into_iter().map(|value| value.unwrap_or(f64::NAN)));
         append(&mut self.y_true, optional("y_true")?);
         append(&mut self.y_std, optional("y_std")?);
         append(&mut self.f_std, optional("f_std")?);
         append(&mut self.noise_std, optional("noise_std")?);
-        for field in batch.schema().fields().iter().skip(base_fields().len()) {
+        // Columns that were passed through are not taken back.
+        let quantiles = |field: &&FieldRef| field.name().starts_with("y_q");
+        for field in batch.schema().fields().iter().skip(base_fields().len()).filter(quantiles) {
             let values: Vec<f64> = optional(field.name())?.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect();
             match self.quantiles.iter_mut().find(|(name, _)| name == field.name()) {
                 Some((_, known)) => known.extend(values),
@@ -220,6 +267,12 @@ impl PredictionBlock {
         }
         Some(())
     }
+}
+
+/// Leaves out the other values.
+fn keep<T>(known: &[bool], values: &mut Vec<T>) {
+    let mut flags = known.iter();
+    values.retain(|_| flags.next().copied().unwrap_or(false));
 }
 
 /// A column without any value was not there; in one that was, null stands for NaN.

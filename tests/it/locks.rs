@@ -68,13 +68,13 @@ fn a_published_model_is_locked_too() {
 
 /// A results directory on a small file system of its own, so that it can be full or read-only. It lives in a mount
 /// namespace that a sleeping process keeps open: that takes no root where users may make namespaces.
-struct SmallDisk<'a> {
+pub struct SmallDisk<'a> {
     sandbox: &'a Sandbox,
     keeper: std::process::Child,
 }
 
 impl<'a> SmallDisk<'a> {
-    fn new(sandbox: &'a Sandbox, options: &str) -> Self {
+    pub fn new(sandbox: &'a Sandbox, options: &str) -> Self {
         let results = sandbox.path("results");
         std::fs::create_dir_all(&results).unwrap();
         let kind = if rustix::process::getuid().is_root() { "-m" } else { "-rm" };
@@ -102,12 +102,12 @@ impl<'a> SmallDisk<'a> {
         Ran::from(&command.args(words).output().unwrap())
     }
 
-    fn stride_pipe(&self, arguments: &str) -> Ran {
+    pub fn stride_pipe(&self, arguments: &str) -> Ran {
         let program = crate::sandbox::stride_pipe().get_program().to_string_lossy().into_owned();
         self.run(&[&[program.as_str()][..], &arguments.split_whitespace().collect::<Vec<_>>()].concat())
     }
 
-    fn shell(&self, script: &str) -> String {
+    pub fn shell(&self, script: &str) -> String {
         self.run(&["sh", "-c", script]).succeeded().stdout
     }
 }

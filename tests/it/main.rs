@@ -55,6 +55,7 @@ mod run;
 mod runs;
 mod sandbox;
 mod schema;
+mod scoring;
 mod spec_messages;
 mod store_atomic;
 mod store_discover;

@@ -1,4 +1,4 @@
-//! A Python environment with the readers of `reference/requirements.txt`, made once and kept outside the checkout.
+//! Python environments with the packages of `reference/requirements*.txt`, made once and kept outside the checkout.
 
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, File};
@@ -9,11 +9,17 @@ use std::sync::OnceLock;
 /// The environment's directory of programs. It must be there: whoever cannot make it has not tested the readers.
 pub fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAMS.get_or_init(make)
+    PROGRAMS.get_or_init(|| make("requirements.txt"))
 }
 
-fn make() -> PathBuf {
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reference/requirements.txt");
+/// The same of an environment with `PySpark`, which is large.
+pub fn spark_programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| make("requirements-spark.txt"))
+}
+
+fn make(requirements: &str) -> PathBuf {
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reference").join(requirements);
     let directory = cache().join(format!("test-venv-{}", identity(&requirements)));
     fs::create_dir_all(cache()).unwrap();
     let lock = File::create(directory.with_extension("lock")).unwrap();
@@ -24,9 +30,12 @@ fn make() -> PathBuf {
     if !ready.exists() {
         let _ = fs::remove_dir_all(&directory);
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&directory));
-        let pip =
-            ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--only-binary=:all:", "--requirement"];
-        succeed(Command::new(directory.join("bin/python")).args(pip).arg(&requirements));
+        // PySpark is plain Python and Java, but only to be had as a source package.
+        let binary = ["--only-binary=:all:", "--no-binary=pyspark"];
+        let pip = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet"];
+        succeed(
+            Command::new(directory.join("bin/python")).args(pip).args(binary).arg("--requirement").arg(&requirements),
+        );
         File::create(&ready).unwrap();
     }
     directory.join("bin")

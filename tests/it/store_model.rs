@@ -34,6 +34,8 @@ fn model() -> ModelFile {
         feature_ranges: vec![Range { min: -1.0, max: 1.0 }, Range { min: 0.0, max: 0.0 }],
         options: json!({"layers": 2, "z": [1, 2.5], "a": null}),
         words: BTreeMap::from([("architecture".to_owned(), "composition".to_owned())]),
+        predictive_variance: Some(0.1 + 0.2),
+        published: None,
     };
     let specials = array![[f64::NAN, -0.0, f64::INFINITY], [5e-324, f64::MAX, 1.0 / 3.0]];
     let tensors = BTreeMap::from([

@@ -13,7 +13,7 @@ use stride_pipe::tables::{
 fn contract(kind: TableKind) -> &'static str {
     match kind {
         TableKind::Predictions => {
-            "run_id, stage, case, fold i32, split, key, row i64, y_true f64?, y_mean f64, y_std f64?, f_std f64?, noise_std f64?"
+            "run_id, stage, case, fold i32, split, key, row i64, y_true f64?, y_mean f64?, y_std f64?, f_std f64?, noise_std f64?"
         }
         TableKind::Metrics => {
             "run_id, stage, case, method, fold i32?, split, metric, stat, feature ?, value f64?, rows i64"
@@ -55,7 +55,7 @@ fn every_table_has_the_contracts_columns() {
     for kind in TableKind::ALL {
         let found: Vec<Field> = kind.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         assert_eq!(found, expected_fields(kind), "{kind}");
-        assert_eq!(kind.schema_version(), 1);
+        assert_eq!(kind.schema_version(), if kind == TableKind::Predictions { 2 } else { 1 });
     }
 }
 

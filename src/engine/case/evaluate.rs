@@ -4,6 +4,7 @@ use super::{CaseRun, Output, Work, failed, lost};
 use crate::engine::clock::Stopwatch;
 use crate::engine::error::RunError;
 use crate::engine::key;
+use crate::engine::predicted::Predicted;
 use crate::plan::{EvaluateStep, Stage};
 use crate::stages::evaluate;
 use crate::store::{read_table, write_rows};
@@ -15,14 +16,15 @@ const METRICS: &str = "metrics.parquet";
 
 impl<'a> CaseRun<'a, '_> {
     pub(super) fn evaluate(&mut self, stage: &'a Stage, step: &EvaluateStep) -> Result<Output, RunError> {
-        let Some(Output::Predictions { method, keys, blocks }) = self.outputs.get(step.input.as_str()) else {
+        let Some(Output::Predictions { method, keys, parts }) = self.outputs.get(step.input.as_str()) else {
             return Err(lost(&step.input));
         };
         let task = self.task(stage, None);
         let key = key::evaluate(keys, method);
-        let (method, blocks) = (method.clone(), blocks.clone());
+        let (method, parts) = (method.clone(), parts.clone());
         let entry = self.perform(&task, &key, |run, draft| {
             let watch = Stopwatch::start();
+            let blocks = parts.iter().map(Predicted::block).collect::<Result<Vec<_>, _>>()?;
             let run_id = run.shared.record.run_id.to_string();
             let context = evaluate::Context { run_id: &run_id, stage: &task.stage, case: &task.case, method: &method };
             let rows = evaluate::run(&context, &blocks).map_err(failed(&task))?;
@@ -31,8 +33,9 @@ impl<'a> CaseRun<'a, '_> {
             let timings = vec![run.shared.record.timing(&task, "evaluate", watch.read(), count)];
             Ok(Work { timings, outcome: headline(&rows), notes: Json::Null })
         })?;
-        self.shared.record.add_metrics(&task, read_table(&entry.file(METRICS))?);
-        Ok(Output::Metrics)
+        let rows: Vec<MetricRow> = read_table(&entry.file(METRICS))?;
+        self.shared.record.add_metrics(&task, rows.clone());
+        Ok(Output::Metrics(rows))
     }
 }
 

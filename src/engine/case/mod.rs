@@ -2,20 +2,22 @@
 
 mod evaluate;
 mod predict;
+mod publish;
+mod score;
 mod train;
 
 use super::clock::Stopwatch;
 use super::error::RunError;
 use super::key::{self, Key};
 use super::listener::{Finished, Task};
+use super::predicted::Predicted;
 use super::record::fold_number;
 use super::run::Shared;
 use super::source::{Folds, Source};
 use crate::plan::{Case, SplitStep, Stage, Step};
 use crate::stages::{StageError, ingest};
-use crate::store::{CacheEntry, Draft, InputTable, read_table, write_rows};
-use crate::tables::TimingRow;
-use crate::tables::predictions::PredictionBlock;
+use crate::store::{CacheEntry, Draft, InputTable, ModelFile, read_table, write_rows};
+use crate::tables::{MetricRow, TimingRow};
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,8 +31,8 @@ enum Output {
     Source(Rc<Source>),
     Folds(Rc<Folds>),
     Models { method: &'static str, models: Vec<Model> },
-    Predictions { method: String, keys: Vec<String>, blocks: Vec<PredictionBlock> },
-    Metrics,
+    Predictions { method: String, keys: Vec<String>, parts: Vec<Predicted> },
+    Metrics(Vec<MetricRow>),
 }
 
 /// A trained model on disk.
@@ -38,6 +40,8 @@ enum Output {
 struct Model {
     hash: String,
     path: PathBuf,
+    /// What was read when its hash was taken, of a published model, which may be replaced at any time.
+    file: Option<Rc<ModelFile>>,
 }
 
 /// What was done: its cost, its result in a few words, and whatever else its cache entry should say.
@@ -84,7 +88,7 @@ impl<'a, 'b> CaseRun<'a, 'b> {
                 break;
             }
         }
-        Ok(())
+        self.publish_gated()
     }
 
     fn task(&self, stage: &Stage, fold: Option<(u32, u32)>) -> Task {
@@ -145,6 +149,11 @@ impl<'a, 'b> CaseRun<'a, 'b> {
     fn ingest(&mut self, task: &Task, source: &Source) -> Result<(), RunError> {
         self.perform(task, &source.key, |run, _| {
             let watch = Stopwatch::start();
+            if source.step.streams {
+                let rows = ingest::rows(&source.step, source.files()).map_err(failed(task))?;
+                let timings = vec![run.shared.record.timing(task, "ingest", watch.read(), rows as usize)];
+                return Ok(Work { timings, outcome: format!("{rows} rows"), notes: Json::Null });
+            }
             let table = run.load(task, source)?;
             let outcome = format!("{} rows × {} features", table.row_count, table.feature_names.len());
             let timings = vec![run.shared.record.timing(task, "ingest", watch.read(), table.row_count)];

@@ -1,53 +1,44 @@
-//! The predict stage of a case: test rows fold by fold, or all rows of an input.
+//! The predict stage of a case: test rows fold by fold. Rows of an input are scored, see `score`.
 
 use super::{CaseRun, Model, Output, Work, failed, lost};
 use crate::engine::clock::Stopwatch;
 use crate::engine::error::RunError;
 use crate::engine::key;
 use crate::engine::listener::Task;
+use crate::engine::predicted::Predicted;
 use crate::engine::source::{Folds, Source};
 use crate::plan::{ModelSource, PredictStep, Stage};
 use crate::stages::train::TrainedModel;
 use crate::stages::{StageError, predict};
-use crate::store::input::sha256_file;
 use crate::store::model::model_path;
 use crate::store::{Draft, ModelFile, read_predictions, write_predictions};
 use crate::tables::predictions::PredictionBlock;
 use serde_json::Value as Json;
 use std::rc::Rc;
 
-const PREDICTIONS: &str = "predictions.parquet";
-
-/// The rows to predict.
-struct Rows {
-    source: Rc<Source>,
-    folds: Option<Rc<Folds>>,
-}
-
-impl Rows {
-    fn hash(&self) -> &str {
-        self.folds.as_ref().map_or(&self.source.key.hash, |folds| &folds.key.hash)
-    }
-}
+pub(super) const PREDICTIONS: &str = "predictions.parquet";
 
 impl<'a> CaseRun<'a, '_> {
     pub(super) fn predict(&mut self, stage: &'a Stage, step: &PredictStep) -> Result<Output, RunError> {
         let (method, models) = self.models(stage, step)?;
         let rows = match self.outputs.get(step.input.as_str()) {
-            Some(Output::Source(source)) => Rows { source: Rc::clone(source), folds: None },
-            Some(Output::Folds(folds)) => Rows { source: Rc::clone(&folds.source), folds: Some(Rc::clone(folds)) },
+            Some(Output::Source(source)) => Rows::All(Rc::clone(source)),
+            Some(Output::Folds(folds)) => Rows::Test(Rc::clone(folds)),
             _ => return Err(lost(&step.input)),
         };
-        let (mut keys, mut blocks) = (Vec::new(), Vec::new());
+        let (mut keys, mut parts) = (Vec::new(), Vec::new());
         for (fold, model) in (0_u32..).zip(&models) {
             self.shared.check_cancel()?;
             let task = self.task(stage, Some((fold, models.len() as u32)));
-            let (hash, block) = self.predict_fold(&task, step, model, &rows)?;
-            self.shared.record.add_predictions(block.clone());
+            let (hash, predicted) = match &rows {
+                Rows::All(source) => self.score(&task, step, model, source)?,
+                Rows::Test(folds) => self.predict_fold(&task, step, model, folds)?,
+            };
+            self.shared.record.add_predictions(predicted.clone());
             keys.push(hash);
-            blocks.push(block);
+            parts.push(predicted);
         }
-        Ok(Output::Predictions { method, keys, blocks })
+        Ok(Output::Predictions { method, keys, parts })
     }
 
     /// The models to predict with, and their method.
@@ -59,11 +50,10 @@ impl<'a> CaseRun<'a, '_> {
             },
             ModelSource::Published(directory) => {
                 let task = self.task(stage, None);
-                let file = ModelFile::load(directory).map_err(|error| failed(&task)(error.into()))?;
+                let (file, hash) = ModelFile::load_hashed(directory).map_err(|error| failed(&task)(error.into()))?;
                 let path = model_path(directory);
-                let hash = sha256_file(&path)?;
                 self.shared.record.add_input_file(&path, &hash);
-                Ok((file.meta.method, vec![Model { hash, path }]))
+                Ok((file.meta.method.clone(), vec![Model { hash, path, file: Some(Rc::new(file)) }]))
             }
         }
     }
@@ -73,14 +63,15 @@ impl<'a> CaseRun<'a, '_> {
         task: &Task,
         step: &PredictStep,
         model: &Model,
-        rows: &Rows,
-    ) -> Result<(String, PredictionBlock), RunError> {
+        folds: &Folds,
+    ) -> Result<(String, Predicted), RunError> {
         let fold = task.fold.map_or(0, |(fold, _)| fold);
-        let key = key::predict(step, &model.hash, rows.hash(), fold);
-        let entry = self.perform(task, &key, |run, draft| run.predict_rows(task, step, model, rows, draft))?;
+        let key = key::predict(step, &model.hash, &folds.key.hash, fold);
+        let entry = self.perform(task, &key, |run, draft| run.predict_rows(task, step, model, folds, draft))?;
         let block = read_predictions(&entry.file(PREDICTIONS))?;
         // The cache knows neither stage nor case: another one may have put it there.
-        Ok((key.hash, PredictionBlock { stage: task.stage.clone(), case: task.case.clone(), ..block }))
+        let block = PredictionBlock { stage: task.stage.clone(), case: task.case.clone(), ..block };
+        Ok((key.hash, Predicted::Block(Box::new(block))))
     }
 
     fn predict_rows(
@@ -88,22 +79,30 @@ impl<'a> CaseRun<'a, '_> {
         task: &Task,
         step: &PredictStep,
         model: &Model,
-        rows: &Rows,
+        folds: &Folds,
         draft: &Draft,
     ) -> Result<Work, RunError> {
-        let table = self.load(task, &rows.source)?;
+        let table = self.load(task, &folds.source)?;
         let fold = task.fold.map_or(0, |(fold, _)| fold);
-        let folds = rows.folds.as_ref().map(|folds| folds.folds()).transpose().map_err(failed(task))?;
-        let chosen = folds.as_ref().map(|folds| folds[fold as usize].test.as_slice());
+        let chosen = folds.folds().map_err(failed(task))?;
+        let rows = chosen[fold as usize].test.as_slice();
         let watch = Stopwatch::start();
         let context = predict::Context { stage: &task.stage, case: &task.case, fold: fold as i32 };
         let block = ModelFile::load(&model.path)
             .and_then(|file| TrainedModel::from_file(&file, &model.path))
             .map_err(StageError::from)
-            .and_then(|model| predict::run(step, &model, &table, chosen, &context))
+            .and_then(|model| predict::run(step, &model, &table, Some(rows), &context))
             .map_err(failed(task))?;
         write_predictions(&draft.file(PREDICTIONS), &block)?;
         let timings = vec![self.shared.record.timing(task, "online", watch.read(), block.rows())];
         Ok(Work { timings, outcome: format!("{} rows", block.rows()), notes: Json::Null })
     }
+}
+
+/// The rows to predict.
+enum Rows {
+    /// All of an input.
+    All(Rc<Source>),
+    /// Those that each fold keeps for testing.
+    Test(Rc<Folds>),
 }

@@ -13,9 +13,9 @@ use crate::plan::{Stage, TrainStep};
 use crate::stages::train::{self, Provenance, TrainedModel, checkpoint};
 use crate::stages::{StageError, evaluate};
 use crate::store::input::{SourceFile, sha256_file};
-use crate::store::model::{InputDigest, TrainingSummary};
+use crate::store::model::{InputDigest, TrainingSummary, publish};
 use crate::store::{
-    CacheEntry, CheckpointFile, Draft, InputTable, MODEL_FILE, copy_atomic, link_or_copy, read_table, write_rows,
+    CacheEntry, CheckpointFile, Draft, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_table, write_rows,
 };
 use crate::tables::Timestamp;
 use serde_json::{Map, Value as Json, json};
@@ -63,8 +63,12 @@ impl<'a> CaseRun<'a, '_> {
         for warning in more["warnings"].as_array().into_iter().flatten().filter_map(Json::as_str) {
             self.shared.record.warn(&format!("{task}: {warning}"))?;
         }
-        let path = self.keep_model(task, &entry, step.publish.as_deref())?;
-        Ok((Model { hash: key.hash, path }, chains(fold, &more["chains"])))
+        let path = self.keep_model(task, &entry)?;
+        // With a condition it has to wait for the metrics.
+        if let (Some(directory), None) = (&step.publish, &step.gate) {
+            publish(&ModelFile::load(&path)?, directory)?;
+        }
+        Ok((Model { hash: key.hash, path, file: None }, chains(fold, &more["chains"])))
     }
 
     fn fit(
@@ -156,17 +160,14 @@ impl<'a> CaseRun<'a, '_> {
         }
     }
 
-    /// Puts the model where the run's models are, and where it is published.
-    fn keep_model(&mut self, task: &Task, entry: &CacheEntry, publish: Option<&Path>) -> Result<PathBuf, RunError> {
+    /// Puts the model where the run's models are.
+    fn keep_model(&mut self, task: &Task, entry: &CacheEntry) -> Result<PathBuf, RunError> {
         let record = &mut self.shared.record;
         let fold = fold_number(task).unwrap_or(0);
         let path = record.results.model_path(&self.shared.plan.name, &record.run_id, &task.case, fold);
         let source = entry.file(MODEL_FILE);
         link_or_copy(&source, &path)?;
         record.add_file(&path, sha256_file(&path)?);
-        if let Some(directory) = publish {
-            copy_atomic(&source, &directory.join(MODEL_FILE))?;
-        }
         Ok(path)
     }
 }

@@ -1,6 +1,6 @@
 //! What the train stage will do.
 
-use super::{Architecture, DeepStep, EmStep, Features, Kernel, LayersStep, StrideStep};
+use super::{Architecture, DeepStep, EmStep, Features, Gate, Kernel, LayersStep, StrideStep};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -15,6 +15,8 @@ pub struct TrainStep {
     pub method: Method,
     /// Where the model is published.
     pub publish: Option<PathBuf>,
+    /// What must hold for that.
+    pub gate: Option<Gate>,
 }
 
 /// A regression method with the options it uses; those it does not use are not here, so they cannot matter.

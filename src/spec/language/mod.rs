@@ -3,8 +3,10 @@
 //! These types say what may be *written*; defaults and meaning are decided in `plan`. They also generate the JSON
 //! Schema, which is what the file is checked against, so a new option is added here and nowhere else.
 
+mod predict;
 mod train;
 
+pub use predict::*;
 pub use train::*;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -215,26 +217,6 @@ pub struct SplitColumn {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct AllRows {}
-
-/// Predicts the test rows of every fold, or all rows of an input.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct Predict {
-    /// A train stage, or, with a slash, the directory of a published model.
-    pub model: String,
-    /// The model's split stage (its test rows), or an ingest stage (all its rows).
-    pub input: String,
-    /// Central intervals to add as quantile columns: 0.9 adds `y_q05` and `y_q95`.
-    pub intervals: Option<Vec<Level>>,
-    /// false: means only, faster. Default: true.
-    pub variance: Option<bool>,
-}
-
-/// How much of the predictive distribution a central interval holds.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
-#[serde(transparent)]
-#[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
-pub struct Level(pub f64);
 
 /// Computes metrics per fold and over folds.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]

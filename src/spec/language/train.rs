@@ -31,6 +31,9 @@ pub struct Train {
     /// A directory that gets the trained model, replaced in one step; for one case and one fold.
     #[schemars(length(min = 1))]
     pub publish: Option<String>,
+    /// Publish only if the test metrics of this run are good enough: `smse < 0.25`, or several joined by `and`.
+    #[schemars(length(min = 1))]
+    pub publish_if: Option<String>,
 }
 
 /// The regression method.

@@ -54,6 +54,8 @@ impl TrainedModel {
             metrics: predictor.figures(),
             options: provenance.options,
             words: predictor.words(),
+            predictive_variance: self.variance_at(provenance.table, provenance.rows),
+            published: None,
         };
         ModelFile { meta, tensors: predictor.tensors() }
     }
@@ -74,6 +76,20 @@ impl TrainedModel {
             target_std: meta.target_scaling.std,
         };
         Ok(Self { feature_names: meta.feature_names.clone(), scaling, predictor })
+    }
+}
+
+/// So many training rows are enough for a mean.
+const VARIANCE_ROWS: usize = 4096;
+
+impl TrainedModel {
+    /// Mean predictive variance at training rows, evenly spaced where there are many; none where it is not finite.
+    fn variance_at(&self, table: &InputTable, rows: &[usize]) -> Option<f64> {
+        let step = rows.len().div_ceil(VARIANCE_ROWS).max(1);
+        let rows: Vec<usize> = rows.iter().copied().step_by(step).collect();
+        let std = self.predict(&table.features.select(Axis(0), &rows), true).ok()?.y_std?;
+        let mean = std.iter().map(|std| std * std).sum::<f64>() / std.len().max(1) as f64;
+        (mean > 0.0 && mean.is_finite()).then_some(mean)
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn numbers(column: &ArrayRef) -> Result<Float64Array, ArrowError> {
 }
 
 /// A column as text; nulls stay nulls.
-pub(in crate::store) fn text(column: &ArrayRef) -> Result<StringArray, ArrowError> {
+pub(crate) fn text(column: &ArrayRef) -> Result<StringArray, ArrowError> {
     if *column.data_type() == DataType::Null {
         return Ok(StringArray::new_null(column.len()));
     }

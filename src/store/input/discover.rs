@@ -49,6 +49,16 @@ pub fn discover(path: &Path) -> Result<Vec<InputFile>, StoreError> {
     Ok(files.into_iter().map(InputFile::new).collect())
 }
 
+/// Where a file lies below the path it was found by: its place in a mirrored layout.
+pub fn mirrored(path: &Path, file: &Path) -> PathBuf {
+    let plain = |component: &Component<'_>| !has_pattern(component.as_os_str());
+    let root: PathBuf = if path.is_dir() { path.to_owned() } else { path.components().take_while(plain).collect() };
+    match file.strip_prefix(&root) {
+        Ok(below) if !below.as_os_str().is_empty() => below.to_owned(),
+        _ => file.file_name().map_or_else(|| file.to_owned(), PathBuf::from),
+    }
+}
+
 fn not_there(path: &Path) -> StoreError {
     let nearest = path.ancestors().skip(1).find(|ancestor| !ancestor.as_os_str().is_empty() && ancestor.exists());
     let hint = match nearest {

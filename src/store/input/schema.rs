@@ -58,6 +58,26 @@ impl InputSchema {
     }
 }
 
+impl InputSchema {
+    /// Refuses a column to pass through that is not in every file, of the same kind, once.
+    pub(super) fn check_kept(&self, name: &str) -> Result<(), StoreError> {
+        let Some(first) = self.files.first() else { return Ok(()) };
+        if first.column(name).is_none() {
+            let hint = "check `keep`: it names columns of the input";
+            return Err(StoreError::invalid_column(&first.path, name, "there is no such column to keep", hint));
+        }
+        for file in &self.files {
+            file.check_like(first, name)?;
+            if file.columns.iter().filter(|column| column.name == name).count() > 1 {
+                let hint = "write the file again with different names";
+                let detail = "there are several columns of this name";
+                return Err(StoreError::invalid_column(&file.path, name, detail, hint));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl FileSummary {
     /// A column by name; a column in the file hides a partition of the same name.
     pub fn column(&self, name: &str) -> Option<&ColumnInfo> {

@@ -27,6 +27,17 @@ pub struct Selection {
     pub extra: Vec<String>,
 }
 
+impl Selection {
+    /// Whether a column of this name is among the features, if it is there.
+    pub fn wants(&self, name: &str) -> bool {
+        let glob = |pattern: &String| {
+            let glob = GlobBuilder::new(pattern).literal_separator(false).build();
+            glob.is_ok_and(|glob| glob.compile_matcher().is_match(name))
+        };
+        self.features.iter().any(|pattern| pattern == name || glob(pattern))
+    }
+}
+
 /// A selection with patterns replaced by names, known to be in every file with a usable type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {

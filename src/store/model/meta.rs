@@ -36,6 +36,21 @@ pub struct ModelMeta {
     /// Words that a method needs beside its numbers; files of methods without any do not have the key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub words: BTreeMap<String, String>,
+    /// Mean predictive variance at training rows, in squared units of the target: what scoring compares its own with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictive_variance: Option<f64>,
+    /// How it came to be published, if there was a condition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<Published>,
+}
+
+/// The condition that a published model has met.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// The condition, as `smse < 0.25`.
+    pub condition: String,
+    /// Test metrics of the run that published it, by name; none where not defined.
+    pub metrics: BTreeMap<String, Option<f64>>,
 }
 
 /// `(x - centre) / scale`, feature by feature.
@@ -136,6 +151,9 @@ impl ModelMeta {
         }
         if !self.feature_ranges.iter().all(|range| range.min <= range.max && all_finite(&[range.min, range.max])) {
             return Err("a feature range is not finite, or empty".to_owned());
+        }
+        if self.predictive_variance.is_some_and(|variance| !positive(variance)) {
+            return Err("the predictive variance of training is not positive".to_owned());
         }
         match self.hyperparameters.iter().find(|(_, value)| !value.is_finite()) {
             Some((name, value)) => Err(format!("the hyper-parameter `{name}` is {value}")),

@@ -1,0 +1,170 @@
+//! `stride-pipe score`: scores rows with a trained model, without a pipeline file.
+
+use super::exit::{self, Failure};
+use super::logging::{self, LogFormat};
+use super::model::number;
+use super::print;
+use super::progress::Progress;
+use super::run::{duration, listen_to_signals, start_threads};
+use crate::engine::{Destination, Origin, ScoreRequest, ScoreSummary, score};
+use crate::plan::OnInvalid;
+use clap::Args as ClapArgs;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Arguments of `score`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The scores have the key (or the row's number), y_mean, y_std, f_std, noise_std, quantiles of --intervals, and the columns \
+of --keep. A file appears whole or not at all and replaces the one of an earlier time; another writer of the same output \
+makes this one wait, or end with 75.
+
+With `-`, rows and scores are Arrow IPC streams on standard input and output.")]
+pub struct Args {
+    /// A model's directory, or its file
+    #[arg(long, value_name = "DIR|FILE")]
+    model: PathBuf,
+    /// Rows to score: a Parquet file, a directory (hive or not), a pattern; `-` for a stream
+    #[arg(long, value_name = "PATH")]
+    input: PathBuf,
+    /// Where scores go: a Parquet file, a directory with one file per input file (`DIR/`); `-` for a stream
+    #[arg(long, value_name = "PATH")]
+    output: PathBuf,
+    /// Column that identifies rows
+    #[arg(long, value_name = "COLUMN")]
+    key: Option<String>,
+    /// Columns to pass through
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    keep: Vec<String>,
+    /// Central intervals to add as quantile columns: 0.9 adds `y_q05` and `y_q95`
+    #[arg(long, value_name = "LEVEL", value_delimiter = ',', value_parser = level)]
+    intervals: Vec<f64>,
+    /// Rows with a null, NaN or infinite feature: fail, give null scores, or leave them out
+    #[arg(long, value_name = "error|null|skip", default_value = "error")]
+    on_invalid: OnInvalid,
+    /// Means only, faster
+    #[arg(long)]
+    no_variance: bool,
+    /// How long to wait for another writer of the same output: `30s`, `10m`, `2h`
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    lock_timeout: Duration,
+    /// Threads to use; as many as there are cores unless said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Form of the log lines on stderr
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// Log warnings only
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn level(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        // More decimals have no column name of their own.
+        Ok(level) if level > 0.0 && level < 1.0 && text.len() <= 8 => Ok(level),
+        _ => Err("write a level between 0 and 1, with at most six decimals, such as 0.9".to_owned()),
+    }
+}
+
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let request = request(args)?;
+    let progress = Progress::new(args.log_format, args.quiet);
+    logging::start(args.log_format, args.quiet, progress.bars());
+    start_threads(args.threads)?;
+    let cancel = listen_to_signals()?;
+    let start = Instant::now();
+    let outcome = score(&request, &cancel, &progress);
+    progress.finish();
+    let summary = outcome?;
+    report(args, &summary, start.elapsed())
+}
+
+fn request(args: &Args) -> Result<ScoreRequest, Failure> {
+    let usage = |text: String| Failure::new(exit::USAGE, format!("stride-pipe: {text}"));
+    let stream = OsStr::new("-");
+    let input = if args.input == stream { Origin::Stdin } else { Origin::Path(args.input.clone()) };
+    let is_parquet =
+        |extension: &OsStr| ["parquet", "parq", "pq"].iter().any(|known| extension.eq_ignore_ascii_case(known));
+    let output = if args.output == stream {
+        Destination::Stdout
+    } else if args.output.as_os_str().as_encoded_bytes().ends_with(b"/") || args.output.is_dir() {
+        Destination::Directory(args.output.clone())
+    } else if args.output.extension().is_some_and(is_parquet) {
+        Destination::File(args.output.clone())
+    } else {
+        let path = args.output.display();
+        return Err(usage(format!("--output {path}: end it in .parquet for one file, or in / for a directory")));
+    };
+    let mut intervals = args.intervals.clone();
+    intervals.sort_by(f64::total_cmp);
+    intervals.dedup();
+    let mut keep: Vec<String> = Vec::new();
+    for name in &args.keep {
+        if !keep.contains(name) {
+            keep.push(name.clone());
+        }
+    }
+    Ok(ScoreRequest {
+        model: args.model.clone(),
+        input,
+        output,
+        key: args.key.clone(),
+        keep,
+        intervals,
+        variance: !args.no_variance,
+        on_invalid: args.on_invalid,
+        lock_timeout: args.lock_timeout,
+    })
+}
+
+/// How many features outside their range are named.
+const SHOWN: usize = 5;
+
+fn report(args: &Args, summary: &ScoreSummary, elapsed: Duration) -> Result<(), Failure> {
+    let tally = &summary.tally;
+    let (rows, invalid, seconds) = (tally.rows, tally.invalid, elapsed.as_secs_f64());
+    if invalid > 0 {
+        let fate = if args.on_invalid == OnInvalid::Skip { "they are left out" } else { "their scores are null" };
+        tracing::warn!(
+            invalid,
+            rows,
+            "{invalid} of {rows} rows cannot be scored (null, NaN or infinite features): {fate}"
+        );
+    }
+    let mut outside: Vec<(&str, f64)> = summary
+        .features
+        .iter()
+        .zip(tally.shares())
+        .filter_map(|(name, share)| Some((name.as_str(), share.filter(|share| *share > 0.0)?)))
+        .collect();
+    outside.sort_by(|left, right| right.1.total_cmp(&left.1));
+    let ratio = tally.variance_ratio();
+    let all = serde_json::json!(outside.iter().copied().collect::<std::collections::BTreeMap<_, _>>());
+    tracing::info!(
+        rows,
+        rows_invalid = invalid,
+        seconds,
+        variance_ratio = ratio,
+        share_outside_range = %all,
+        method = summary.method,
+        "{rows} rows scored in {seconds:.1} s"
+    );
+    // Standard output belongs to the scores when they go there.
+    if args.output == OsStr::new("-") {
+        return Ok(());
+    }
+    let mut text = format!("{}: {rows} rows, {invalid} invalid ({})\n", args.output.display(), args.on_invalid.name());
+    if let Some(ratio) = ratio {
+        let _ = writeln!(text, "  predictive variance: {} times that of training", number(ratio));
+    }
+    for (name, share) in outside.iter().take(SHOWN) {
+        let _ = writeln!(text, "  outside the training range: {name} in {:.2} % of the rows", 100.0 * share);
+    }
+    if outside.len() > SHOWN {
+        let _ = writeln!(text, "  outside the training range: {} more features", outside.len() - SHOWN);
+    }
+    print(&text)
+}

@@ -1,0 +1,196 @@
+//! Scoring without a pipeline: one model, one input, one output.
+
+use super::cancel::Cancel;
+use super::error::RunError;
+use super::listener::{Listener, Progressed, Task};
+use super::locks::acquire_all;
+use crate::plan::OnInvalid;
+use crate::stages::StageError;
+use crate::stages::score::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
+use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
+use crate::store::ipc::IpcReader;
+use crate::store::lock::target_lock;
+use crate::store::{InputFile, ModelFile, StoreError, discover, peek, sweep};
+use std::collections::BTreeSet;
+use std::io::{BufReader, BufWriter};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where rows come from.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// A file, a directory or a pattern.
+    Path(PathBuf),
+    /// An Arrow stream on standard input.
+    Stdin,
+}
+
+/// Where scores go.
+#[derive(Clone, Debug)]
+pub enum Destination {
+    /// One file.
+    File(PathBuf),
+    /// A directory with one file per input file.
+    Directory(PathBuf),
+    /// An Arrow stream on standard output.
+    Stdout,
+}
+
+/// What is to be scored, with what, and how.
+#[derive(Clone, Debug)]
+pub struct ScoreRequest {
+    /// Directory or file of the model.
+    pub model: PathBuf,
+    /// The rows.
+    pub input: Origin,
+    /// The scores.
+    pub output: Destination,
+    /// Column that identifies rows.
+    pub key: Option<String>,
+    /// Columns to pass through.
+    pub keep: Vec<String>,
+    /// Central intervals.
+    pub intervals: Vec<f64>,
+    /// Whether variances are wanted.
+    pub variance: bool,
+    /// What happens to rows that the model cannot use.
+    pub on_invalid: OnInvalid,
+    /// How long to wait for another writer of the same output.
+    pub lock_timeout: Duration,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct ScoreSummary {
+    /// What was counted.
+    pub tally: Tally,
+    /// The features, in the order of the counts.
+    pub features: Vec<String>,
+    /// The model's method.
+    pub method: String,
+}
+
+/// Chunks of any input.
+type Chunks = Box<dyn Iterator<Item = Result<Chunk, StoreError>> + Send>;
+
+/// Rows to score, and what is known of them.
+struct Input {
+    chunks: Chunks,
+    layout: Layout,
+    files: Vec<(PathBuf, u64)>,
+}
+
+/// Scores all rows; the output appears when it is whole.
+pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -> Result<ScoreSummary, RunError> {
+    let task = Task { case: "default".to_owned(), stage: "score".to_owned(), kind: "predict", fold: None };
+    let failed = |source: StageError| match (source, cancel.signal()) {
+        (StageError::Interrupted, Some(signal)) => RunError::Interrupted { signal, kept: None },
+        (source, _) => RunError::Stage { task: Box::new(task.clone()), source },
+    };
+    let target = match &request.output {
+        Destination::File(path) | Destination::Directory(path) => Some(path.as_path()),
+        Destination::Stdout => None,
+    };
+    let paths: BTreeSet<PathBuf> = target.map(target_lock).into_iter().collect();
+    let _locks = acquire_all(&paths, request.lock_timeout, cancel, listener)?;
+    let options =
+        Options { intervals: request.intervals.clone(), variance: request.variance, on_invalid: request.on_invalid };
+    let file = ModelFile::load(&request.model).map_err(|error| failed(error.into()))?;
+    let scorer = Scorer::new(&file, &request.model, options).map_err(failed)?;
+    let Input { chunks, layout, files } = input(request, &scorer).map_err(failed)?;
+    let sink = sink(request, layout, &files).map_err(failed)?;
+    let total: u64 = files.iter().map(|(_, rows)| rows).sum();
+    let mut progress = |rows: u64| {
+        let total = Some(total as usize).filter(|total| *total > 0);
+        listener.progress(&task, &Progressed { what: "rows", done: rows as usize, total, chains: None, left: None });
+        !cancel.is_set()
+    };
+    let tally = scorer.run(chunks, &files, vec![sink], &mut progress).map_err(failed)?;
+    Ok(ScoreSummary { tally, features: scorer.features().to_vec(), method: scorer.method().to_owned() })
+}
+
+fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
+    let others = Wanted { key: request.key.clone(), keep: request.keep.clone(), ..Wanted::default() };
+    let hint = "give an input that has them; their order does not matter";
+    match &request.input {
+        Origin::Path(path) => {
+            let files = discover(path)?;
+            check_apart(path, &files, request)?;
+            let schema = peek(&files)?;
+            let named =
+                files.first().map_or_else(|| path.display().to_string(), |file| file.path.display().to_string());
+            let has = |name: &str| schema.columns().iter().any(|column| column.name == name);
+            let wanted = scorer.wanted(&named, has, hint, others)?;
+            let chunks = ParquetChunks::open(files, schema, &wanted)?;
+            let (layout, files) = (Layout::new(scorer, chunks.columns())?, chunks.files());
+            Ok(Input { chunks: Box::new(chunks), layout, files })
+        }
+        Origin::Stdin => {
+            let name = Path::new("standard input");
+            let reader = IpcReader::open(BufReader::with_capacity(1 << 16, std::io::stdin()), name)?;
+            let schema = reader.schema();
+            let has = |column: &str| schema.column_with_name(column).is_some();
+            let wanted = scorer.wanted("standard input", has, hint, others)?;
+            let chunks = BatchChunks::new(name, &schema, reader, &wanted)?;
+            let layout = Layout::new(scorer, chunks.columns())?;
+            Ok(Input { chunks: Box::new(chunks), layout, files: vec![(name.to_owned(), 0)] })
+        }
+    }
+}
+
+/// Scores must not replace rows, nor become rows of the next time.
+fn check_apart(input: &Path, files: &[InputFile], request: &ScoreRequest) -> Result<(), StageError> {
+    let (Destination::File(output) | Destination::Directory(output)) = &request.output else { return Ok(()) };
+    apart(input, files, output)
+}
+
+/// Refuses an output that is one of the input files, or lies in the input directory.
+pub(super) fn apart(input: &Path, files: &[InputFile], output: &Path) -> Result<(), StageError> {
+    let real = |path: &Path| {
+        let nearest = path.ancestors().find(|ancestor| ancestor.exists())?;
+        let rest = path.strip_prefix(nearest).ok()?;
+        let base = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
+        // An empty rest would leave a slash at the end of a file's name.
+        let base = base.canonicalize().ok()?;
+        Some(if rest.as_os_str().is_empty() { base } else { base.join(rest) })
+    };
+    let target = real(output);
+    let within =
+        input.is_dir() && target.as_ref().zip(real(input)).is_some_and(|(target, input)| target.starts_with(input));
+    let same = files.iter().any(|file| target.is_some() && real(&file.path) == target);
+    if !within && !same {
+        return Ok(());
+    }
+    Err(StageError::Data {
+        what: format!("the output {} lies in the input {}", output.display(), input.display()),
+        hint: "write somewhere else: the next run would take scores for rows".to_owned(),
+    })
+}
+
+fn sink(request: &ScoreRequest, layout: Layout, files: &[(PathBuf, u64)]) -> Result<Box<dyn Sink>, StageError> {
+    Ok(match &request.output {
+        Destination::File(path) => {
+            sweep(path);
+            Box::new(FileSink::create(path, layout)?)
+        }
+        Destination::Directory(directory) => {
+            let input = match &request.input {
+                Origin::Path(path) => path.as_path(),
+                Origin::Stdin => Path::new("scores.parquet"),
+            };
+            let target = |(file, _): &(PathBuf, u64)| match &request.input {
+                Origin::Path(_) => directory.join(mirrored(input, file)),
+                Origin::Stdin => directory.join(input),
+            };
+            let targets: Vec<PathBuf> = files.iter().map(target).collect();
+            for target in &targets {
+                sweep(target);
+            }
+            Box::new(MirrorSink::new(targets, layout))
+        }
+        Destination::Stdout => {
+            let stdout = BufWriter::with_capacity(1 << 16, std::io::stdout());
+            Box::new(IpcSink::open(stdout, Path::new("standard output"), layout)?)
+        }
+    })
+}

@@ -1,0 +1,95 @@
+//! The options of the predict stage.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Predicts the test rows of every fold, or all rows of an input.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Predict {
+    /// A train stage, or, with a slash, the directory of a published model.
+    pub model: String,
+    /// The model's split stage (its test rows), or an ingest stage (all its rows).
+    pub input: String,
+    /// Central intervals to add as quantile columns: 0.9 adds `y_q05` and `y_q95`.
+    pub intervals: Option<Vec<Level>>,
+    /// false: means only, faster. Default: true.
+    pub variance: Option<bool>,
+    /// What happens to rows with a null, NaN or infinite feature: the run fails, their predictions are null, or they are
+    /// left out; counted in every case. Default: error.
+    #[serde(default)]
+    pub on_invalid: OnInvalid,
+    /// Columns of the input that are passed through with their own types; for the rows of an ingest stage.
+    pub keep: Option<Vec<String>>,
+    /// A Parquet file that gets the predictions, replaced in one step; with a slash at its end, a directory that gets one
+    /// file per input file. For the rows of an ingest stage.
+    #[schemars(length(min = 1))]
+    pub output: Option<String>,
+}
+
+/// How much of the predictive distribution a central interval holds.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+#[serde(transparent)]
+#[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+pub struct Level(pub f64);
+
+/// What happens to rows that a model cannot use.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInvalid {
+    /// The input is refused.
+    #[default]
+    Error,
+    /// Their predictions are null.
+    Null,
+    /// They are left out.
+    Skip,
+}
+
+/// The words of [`OnInvalid`].
+const ON_INVALID: [(&str, OnInvalid); 3] =
+    [("error", OnInvalid::Error), ("null", OnInvalid::Null), ("skip", OnInvalid::Skip)];
+
+impl OnInvalid {
+    /// The word in the language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Null => "null",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+impl std::str::FromStr for OnInvalid {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = ON_INVALID.iter().find(|(word, _)| *word == text);
+        known.map(|(_, policy)| *policy).ok_or_else(|| format!("`{text}` is none of error, null, skip"))
+    }
+}
+
+impl<'de> Deserialize<'de> for OnInvalid {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // In YAML the word null, without quotes, is no word: here it means what it says.
+        match Option::<String>::deserialize(deserializer)? {
+            None => Ok(Self::Null),
+            Some(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl JsonSchema for OnInvalid {
+    fn schema_name() -> Cow<'static, str> {
+        "OnInvalid".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "What happens to rows that a model cannot use: error, null or skip.",
+            "anyOf": [{ "type": "string", "enum": ["error", "null", "skip"] }, { "type": "null" }]
+        })
+    }
+}

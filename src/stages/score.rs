@@ -1,0 +1,252 @@
+//! Scores rows with a published model: chunks in, chunks out, memory that does not grow with the input.
+//!
+//! One thread reads, all of them compute, one writes. A row's result is its own: the same bits whatever chunk it is in,
+//! whatever the number of threads.
+
+mod columns;
+mod drift;
+mod sink;
+
+pub use columns::{Layout, Scored};
+pub use drift::Tally;
+pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
+
+use super::StageError;
+use super::train::TrainedModel;
+use crate::eval::normal::normal_quantile;
+use crate::plan::OnInvalid;
+use crate::store::input::{Chunk, Wanted};
+use crate::store::{ModelFile, ModelMeta, StoreError};
+use crate::tables::predictions::{interval_columns, interval_quantiles};
+use ndarray::Array2;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// Chunks that wait between reading and computing, and between computing and writing.
+const WAITING: usize = 2;
+/// How long to wait for rows before it is asked again whether to go on.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Central intervals.
+    pub intervals: Vec<f64>,
+    /// Whether variances are wanted.
+    pub variance: bool,
+    /// What happens to rows that the model cannot use.
+    pub on_invalid: OnInvalid,
+}
+
+/// A model ready to score, with what it knows of its training.
+#[derive(Debug)]
+pub struct Scorer {
+    model: TrainedModel,
+    meta: ModelMeta,
+    options: Options,
+    /// Names of the quantile columns and their standard normal quantiles.
+    quantiles: Vec<(String, f64)>,
+}
+
+impl Scorer {
+    /// The model of a file; `path` is for messages.
+    pub fn new(file: &ModelFile, path: &Path, options: Options) -> Result<Self, StageError> {
+        let model = TrainedModel::from_file(file, path)?;
+        let mut quantiles = Vec::with_capacity(2 * options.intervals.len());
+        for level in &options.intervals {
+            let (low, high) = interval_columns(*level).map_err(StoreError::from)?;
+            let (lower, upper) = interval_quantiles(*level);
+            quantiles.extend([(low, normal_quantile(lower)), (high, normal_quantile(upper))]);
+        }
+        Ok(Self { model, meta: file.meta.clone(), options, quantiles })
+    }
+
+    /// Names of the features.
+    pub fn features(&self) -> &[String] {
+        &self.meta.feature_names
+    }
+
+    /// The method.
+    pub fn method(&self) -> &str {
+        &self.meta.method
+    }
+
+    /// Names of the quantile columns.
+    pub fn quantile_names(&self) -> impl Iterator<Item = &str> {
+        self.quantiles.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The columns to read, once it is known that the features are among those that `has` knows of `input`.
+    pub fn wanted(
+        &self,
+        input: &str,
+        has: impl Fn(&str) -> bool,
+        hint: &str,
+        others: Wanted,
+    ) -> Result<Wanted, StageError> {
+        let missing: Vec<&str> = self.features().iter().map(String::as_str).filter(|name| !has(name)).collect();
+        if !missing.is_empty() {
+            let names = missing.join(", ");
+            let what = format!("{input}: the model needs the feature(s) {names}, which the input does not have");
+            return Err(StageError::Data { what, hint: hint.to_owned() });
+        }
+        Ok(Wanted { features: self.features().to_vec(), ..others })
+    }
+
+    /// Scores a chunk; the file it comes from is for messages.
+    fn chunk(&self, chunk: Chunk, first_of_file: u64, path: &Path, tally: &mut Tally) -> Result<Scored, StageError> {
+        let Chunk { file, offset, rows, features, mut valid, problem, key, target, keep } = chunk;
+        if let (OnInvalid::Error, Some(problem)) = (self.options.on_invalid, problem) {
+            let column = self.features().get(problem.feature).cloned();
+            return Err(Self::refuse(path, column, offset + problem.row as u64, &problem.what));
+        }
+        let width = self.features().len();
+        let usable = valid.iter().filter(|valid| **valid).count();
+        let features = if usable == rows { features } else { compact(&features, &valid, width) };
+        tally.count_ranges(&features, &self.meta.feature_ranges);
+        let x = Array2::from_shape_vec((usable, width), features).map_err(|error| StageError::Data {
+            what: format!("{}: {error}", path.display()),
+            hint: "this is a mistake of the program; please report it".to_owned(),
+        })?;
+        // Intervals need the variance even when its columns are not asked for.
+        let wants_variance = self.options.variance || !self.quantiles.is_empty();
+        let prediction = self.model.predict(&x, wants_variance)?;
+        let mut scored = Scored::empty(file, rows, (first_of_file, first_of_file + offset), self.quantiles.len());
+        (scored.key, scored.target, scored.keep) = (key, target, keep);
+        let mut next = 0;
+        for (row, valid) in valid.iter_mut().enumerate() {
+            if !*valid {
+                continue;
+            }
+            let at = next;
+            next += 1;
+            let (mean, std) = (prediction.mean[at], prediction.y_std.as_ref().map(|std| std[at]));
+            if !mean.is_finite() || std.is_some_and(|std| !std.is_finite()) {
+                if self.options.on_invalid == OnInvalid::Error {
+                    return Err(Self::refuse(path, None, offset + row as u64, "a row without a finite prediction"));
+                }
+                *valid = false;
+                continue;
+            }
+            scored.y_mean[row] = mean;
+            scored.noise_std[row] = self.model.noise_std();
+            if let Some(std) = std {
+                tally.count_variance(std * std, self.meta.predictive_variance);
+                for (column, (_, z)) in scored.quantiles.iter_mut().zip(&self.quantiles) {
+                    column[row] = z.mul_add(std, mean);
+                }
+                if self.options.variance {
+                    scored.y_std[row] = std;
+                    scored.f_std[row] = prediction.f_std.as_ref().map_or(f64::NAN, |std| std[at]);
+                }
+            }
+        }
+        tally.count_rows(&valid);
+        if self.options.on_invalid == OnInvalid::Skip && valid.contains(&false) {
+            scored.retain(&valid)?;
+        }
+        Ok(scored)
+    }
+
+    fn refuse(path: &Path, column: Option<String>, row: u64, what: &str) -> StageError {
+        StageError::Store(StoreError::Invalid {
+            path: path.to_owned(),
+            detail: format!("{what}, which cannot be scored"),
+            column,
+            row: Some(row),
+            hint:
+                "remove or fill such rows, or let `on_invalid` be null (scores of these rows are null) or skip (they \
+                   are left out)"
+                    .to_owned(),
+        })
+    }
+
+    /// Scores all chunks into the sinks. `files` are the names and rows of the files that chunks come from.
+    pub fn run(
+        &self,
+        chunks: impl Iterator<Item = Result<Chunk, StoreError>> + Send + 'static,
+        files: &[(PathBuf, u64)],
+        mut sinks: Vec<Box<dyn Sink + '_>>,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Tally, StageError> {
+        let mut tally = Tally::new(self.features().len());
+        let (to_compute, read) = sync_channel(WAITING);
+        // Not waited for when something fails: it may be at a pipe that stands still.
+        let reader = std::thread::spawn(move || {
+            for chunk in chunks {
+                let failed = chunk.is_err();
+                // Nobody listens any more once something went wrong.
+                if to_compute.send(chunk).is_err() || failed {
+                    break;
+                }
+            }
+        });
+        let outcome = std::thread::scope(|scope| {
+            let (to_writer, computed) = sync_channel::<Scored>(WAITING);
+            let writer = scope.spawn(move || {
+                for scored in computed {
+                    for sink in &mut sinks {
+                        sink.write(&scored)?;
+                    }
+                }
+                Ok(sinks)
+            });
+            let computed = self.compute(&read, files, &to_writer, &mut tally, progress);
+            drop(to_writer);
+            let written: Result<Vec<Box<dyn Sink + '_>>, StageError> = joined(writer.join());
+            computed.and(written)
+        });
+        let sinks = outcome?;
+        joined(reader.join());
+        // Only now, when everything went well, do files get their names.
+        for sink in sinks {
+            sink.finish()?;
+        }
+        Ok(tally)
+    }
+
+    /// Scores what is read until there is no more.
+    fn compute(
+        &self,
+        read: &Receiver<Result<Chunk, StoreError>>,
+        files: &[(PathBuf, u64)],
+        to_writer: &SyncSender<Scored>,
+        tally: &mut Tally,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(), StageError> {
+        let mut firsts = vec![0_u64];
+        firsts.extend(files.iter().scan(0, |total, (_, rows)| {
+            *total += rows;
+            Some(*total)
+        }));
+        loop {
+            if !progress(tally.rows) {
+                return Err(StageError::Interrupted);
+            }
+            let chunk = match read.recv_timeout(BETWEEN_LOOKS) {
+                Ok(chunk) => chunk?,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            let path = files.get(chunk.file).map_or(Path::new("input"), |(path, _)| path);
+            let first_of_file = firsts.get(chunk.file).copied().unwrap_or(0);
+            let scored = self.chunk(chunk, first_of_file, path, tally)?;
+            if to_writer.send(scored).is_err() {
+                // The writer knows why.
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// What a thread returned; its panic goes on in this one.
+fn joined<T>(result: std::thread::Result<T>) -> T {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The rows that can be used, one after the other.
+fn compact(features: &[f64], valid: &[bool], width: usize) -> Vec<f64> {
+    let rows = features.chunks_exact(width.max(1)).zip(valid);
+    rows.filter(|(_, valid)| **valid).flat_map(|(row, _)| row).copied().collect()
+}

@@ -1,0 +1,116 @@
+//! Jobs that die, disks that are full, inputs that vanish.
+
+use super::{GP, published, rows};
+use crate::locks::SmallDisk;
+use crate::sandbox::{Ran, Sandbox};
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// The same "random" moments every time.
+fn moments(count: u64) -> impl Iterator<Item = f64> {
+    (1..=count).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64)
+}
+
+fn is_unfinished(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "tmp")
+}
+
+/// Kills a job at 20 moments; after each the output is the old one or the new one, and running it again gives the new one.
+fn killed(sandbox: &Sandbox, arguments: &str, output: &str, clean: &[&str]) {
+    let target = sandbox.path(output);
+    let start = Instant::now();
+    sandbox.run(arguments).succeeded();
+    let whole = start.elapsed();
+    let new = fs::read(&target).unwrap();
+    let old = fs::read(sandbox.path("rows.parquet")).unwrap();
+    let directory = target.parent().unwrap();
+    let mut unfinished = 0;
+    for moment in moments(20) {
+        for place in clean {
+            let _ = fs::remove_dir_all(sandbox.path(place));
+        }
+        fs::write(&target, &old).unwrap();
+        let words = arguments.split(' ');
+        let mut job = sandbox.command().args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * moment));
+        job.kill().unwrap();
+        job.wait().unwrap();
+        let found = fs::read(&target).unwrap();
+        assert!(found == old || found == new, "killed after {moment} of the time: a file that is neither");
+        unfinished += u32::from(found == old);
+        sandbox.run(arguments).succeeded();
+        assert_eq!(fs::read(&target).unwrap(), new, "killed after {moment} of the time, then run again");
+        let left: Vec<String> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|name| is_unfinished(name))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    assert!(unfinished >= 5, "only {unfinished} of 20 were killed before they were done");
+}
+
+#[test]
+fn a_pipeline_killed_at_any_moment_is_finished_by_the_next_run() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("inbox/batch.parquet"), 0..60_000);
+    sandbox.write("score.yaml", &super::pipelines::score("output: scores/out.parquet"));
+    killed(&sandbox, "run score.yaml --quiet", "scores/out.parquet", &["results"]);
+}
+
+#[test]
+fn a_score_killed_at_any_moment_is_finished_by_the_next_one() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("inbox/batch.parquet"), 0..60_000);
+    let arguments = "score --model models/m --input inbox --output scores/out.parquet --key id --quiet";
+    killed(&sandbox, arguments, "scores/out.parquet", &[]);
+}
+
+#[test]
+fn a_full_disk_and_a_read_only_one_leave_earlier_scores() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("few.parquet"), 0..50);
+    rows(&sandbox.path("many.parquet"), 0..200_000);
+    let disk = SmallDisk::new(&sandbox, "size=1m");
+    let score = |input: &str| {
+        disk.stride_pipe(&format!(
+            "score --model models/m --input {input} --output results/out.parquet --key id --quiet"
+        ))
+    };
+    score("few.parquet").succeeded();
+    let sum = "sha256sum results/out.parquet && ls -A results";
+    let before = disk.shell(sum);
+    let full = score("many.parquet");
+    assert_eq!(full.code, 73, "{}", full.stderr);
+    assert!(full.stderr.contains("free some space"), "{}", full.stderr);
+    assert_eq!(disk.shell(sum), before);
+    disk.shell("mount -o remount,ro results");
+    let read_only = score("few.parquet");
+    assert_eq!(read_only.code, 73, "{}", read_only.stderr);
+    assert!(read_only.stderr.contains("read-only"), "{}", read_only.stderr);
+    assert_eq!(disk.shell(sum), before);
+}
+
+#[test]
+fn an_input_that_vanishes_is_missing_and_earlier_scores_stay() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("inbox/a.parquet"), 0..300_000);
+    rows(&sandbox.path("inbox/b.parquet"), 300_000..300_010);
+    fs::write(sandbox.path("out.parquet"), "earlier").unwrap();
+    let arguments = "score --model models/m --input inbox --output out.parquet --key id --quiet";
+    let mut command = sandbox.command();
+    let mut job = command.args(arguments.split(' ')).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    // The unfinished file appears after all footers were read, and long before the first file is done.
+    let unfinished = || sandbox.files("").iter().any(|name| is_unfinished(name));
+    while !unfinished() {
+        assert!(job.try_wait().unwrap().is_none(), "it was too quick");
+    }
+    fs::remove_file(sandbox.path("inbox/b.parquet")).unwrap();
+    let ran = Ran::from(&job.wait_with_output().unwrap());
+    assert_eq!(ran.code, 66, "{}", ran.stderr);
+    assert!(ran.stderr.contains("b.parquet: does not exist"), "{}", ran.stderr);
+    assert_eq!(fs::read(sandbox.path("out.parquet")).unwrap(), b"earlier");
+    assert!(!unfinished());
+}

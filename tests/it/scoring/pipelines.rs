@@ -1,0 +1,164 @@
+//! `predict` with a published model, drift metrics, and publishing.
+
+use super::{GP, published, rows, scores};
+use crate::sandbox::{SMALL, Sandbox};
+use std::fs;
+use std::path::PathBuf;
+use stride_pipe::store::{ModelFile, read_predictions, read_table};
+use stride_pipe::tables::MetricRow;
+
+/// A scoring pipeline over `inbox`.
+pub fn score(options: &str) -> String {
+    format!(
+        "version: 1\nname: score\nparams: {{ date: none }}\nstages:\n  batch:\n    ingest: {{ path: inbox, key: id, \
+         features: [a, b] }}\n  scores:\n    predict: {{ model: ./models/m, input: batch, {options} }}\n"
+    )
+}
+
+fn metrics(sandbox: &Sandbox) -> Vec<MetricRow> {
+    read_table(&newest(sandbox, "metrics")).unwrap()
+}
+
+/// The table of the newest run of the scoring pipeline.
+fn newest(sandbox: &Sandbox, table: &str) -> PathBuf {
+    sandbox.table_files(table).into_iter().rfind(|path| path.to_string_lossy().contains("pipeline=score")).unwrap()
+}
+
+#[test]
+fn a_pipeline_scores_what_the_command_scores_and_says_how_the_rows_drift() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("inbox/1.parquet"), 0..700);
+    rows(&sandbox.path("inbox/2.parquet"), 700..1000);
+    sandbox.write("score.yaml", &score("intervals: [0.9], keep: [other], output: scores/out.parquet"));
+    sandbox.run("run score.yaml --quiet").succeeded();
+    let options = "--key id --intervals 0.9 --keep other --quiet";
+    sandbox.run(&format!("score --model models/m --input inbox --output by-hand.parquet {options}")).succeeded();
+    let bytes = |name: &str| fs::read(sandbox.path(name)).unwrap();
+    assert_eq!(bytes("scores/out.parquet"), bytes("by-hand.parquet"));
+    let table = read_predictions(&newest(&sandbox, "predictions")).unwrap();
+    assert_eq!((table.rows(), table.split.as_str(), table.stage.as_str()), (1000, "score", "scores"));
+    let known = scores(&sandbox.path("scores/out.parquet"));
+    for (key, mean) in table.key.iter().zip(&table.y_mean) {
+        assert_eq!(known[&key.parse().unwrap()].0, Some(mean.to_bits()));
+    }
+    let drift = metrics(&sandbox);
+    let value = |name: &str, feature: Option<&str>| {
+        let found = drift.iter().find(|row| row.metric == name && row.feature.as_deref() == feature).unwrap();
+        assert_eq!((found.split.as_str(), found.stat.as_str(), found.rows), ("score", "value", 1000));
+        found.value.unwrap()
+    };
+    assert_eq!(value("rows_invalid", None), 0.0);
+    assert!(value("variance_ratio", None) > 1.0);
+    // Half of the sines are below what the model was trained on, a few above.
+    assert!((value("share_outside_range", Some("a")) - 0.55).abs() < 0.05);
+    assert_eq!(value("share_outside_range", Some("b")), 0.0);
+
+    // Again: nothing to do, the file is left alone. Without the file: it is put back.
+    let modified = || fs::metadata(sandbox.path("scores/out.parquet")).unwrap().modified().unwrap();
+    let before = modified();
+    let again = sandbox.run("run score.yaml --quiet").succeeded();
+    assert!(again.stdout.contains("0 task(s) done, 2 taken from the cache"), "{}", again.stdout);
+    assert_eq!(modified(), before);
+    fs::remove_file(sandbox.path("scores/out.parquet")).unwrap();
+    sandbox.run("run score.yaml --quiet").succeeded();
+    assert_eq!(bytes("scores/out.parquet"), bytes("by-hand.parquet"));
+    assert_eq!(metrics(&sandbox).len(), drift.len(), "drift is in every run's table");
+}
+
+#[test]
+fn backfill_by_matrix_and_by_set() {
+    let sandbox = published(GP);
+    for (index, date) in (0..).zip(["2026-11-14", "2026-11-15"]) {
+        rows(&sandbox.path(format!("inbox/date={date}/rows.parquet")), 100 * index..100 * index + 40);
+    }
+    let one = score("output: \"scores/date=${params.date}/scores.parquet\"")
+        .replace("path: inbox", "path: \"inbox/date=${params.date}\"");
+    sandbox.write("day.yaml", &one);
+    sandbox.run("run day.yaml --quiet --set date=2026-11-15").succeeded();
+    let day = fs::read(sandbox.path("scores/date=2026-11-15/scores.parquet")).unwrap();
+    let all = one
+        .replace("params: { date: none }", "matrix: { date: [2026-11-14, 2026-11-15] }")
+        .replace("params.", "matrix.");
+    sandbox.write("all.yaml", &all.replace("name: score", "name: backfill"));
+    sandbox.run("run all.yaml --quiet").succeeded();
+    assert_eq!(fs::read(sandbox.path("scores/date=2026-11-15/scores.parquet")).unwrap(), day);
+    assert_eq!(scores(&sandbox.path("scores/date=2026-11-14/scores.parquet")).len(), 40);
+    // One file for all dates would be overwritten.
+    sandbox.write("same.yaml", &all.replace("scores/date=${matrix.date}/scores.parquet", "scores/all.parquet"));
+    let refused = sandbox.run("run same.yaml");
+    assert_eq!(refused.code, 78, "{}", refused.stderr);
+    assert!(refused.stderr.contains("also the output of"), "{}", refused.stderr);
+}
+
+#[test]
+fn invalid_rows_and_mirrored_partitions_in_a_pipeline() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("inbox/d=1/rows.parquet"), 0..30);
+    rows(&sandbox.path("inbox/d=2/rows.parquet"), 0..0);
+    fs::copy(sandbox.path("inbox/d=1/rows.parquet"), sandbox.path("inbox/d=2/more.parquet")).unwrap();
+    sandbox.write("score.yaml", &score("on_invalid: null, output: scores/"));
+    sandbox.run("run score.yaml --quiet").succeeded();
+    let parquet =
+        |below: &str| sandbox.files(below).into_iter().filter(|name| name.ends_with(".parquet")).collect::<Vec<_>>();
+    assert_eq!(parquet("scores"), parquet("inbox"));
+    assert_eq!(scores(&sandbox.path("scores/d=2/more.parquet")), scores(&sandbox.path("scores/d=1/rows.parquet")));
+    assert!(scores(&sandbox.path("scores/d=2/rows.parquet")).is_empty());
+}
+
+/// The small pipeline with one split, and this at the end of its train stage.
+fn gated(train: &str) -> String {
+    SMALL
+        .replace("kfold: { folds: 5 }", "holdout: { test_fraction: 0.2 }")
+        .replace("method: gp", &format!("method: gp, {train}"))
+}
+
+#[test]
+fn publishing_keeps_the_previous_model_and_minds_its_condition() {
+    let sandbox = Sandbox::new();
+    let model = || fs::read(sandbox.path("models/m/model.safetensors")).unwrap();
+    let previous = || fs::read(sandbox.path("models/m/previous/model.safetensors")).ok();
+    sandbox.write("gate.yaml", &gated("publish: models/m, publish_if: smse < 1e-9"));
+    let ran = sandbox.run("run gate.yaml").succeeded();
+    assert!(ran.stderr.contains("not published to models/m: `smse` is"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the condition is `smse < 0.000000001`"), "{}", ran.stderr);
+    assert!(!sandbox.path("models/m/model.safetensors").exists());
+
+    sandbox.write("gate.yaml", &gated("publish: models/m, publish_if: smse < 0.9 and coverage_95 > 0.1"));
+    sandbox.run("run gate.yaml --quiet").succeeded();
+    let (first, file) = (model(), ModelFile::load(&sandbox.path("models/m")).unwrap());
+    let published = file.meta.published.unwrap();
+    assert_eq!(published.condition, "smse < 0.9 and coverage_95 > 0.1");
+    assert!(published.metrics["smse"].unwrap() < 0.9);
+    let shown = sandbox.run("model show models/m").succeeded().stdout;
+    assert!(shown.contains("published         because smse < 0.9 and coverage_95 > 0.1"), "{shown}");
+    sandbox.run("run gate.yaml --quiet").succeeded();
+    assert_eq!((model(), previous()), (first.clone(), None), "the same model again changes nothing");
+
+    sandbox.run("run gate.yaml --quiet --set stages.model.train.kernel=matern32").succeeded();
+    assert_eq!(previous().unwrap(), first);
+    assert_ne!(model(), first);
+    let second = model();
+    let bad = sandbox.run("run gate.yaml --set stages.model.train.publish_if=smse<1e-9").succeeded();
+    assert!(bad.stderr.contains("the one that is published stays"), "{}", bad.stderr);
+    assert_eq!((model(), previous().unwrap()), (second, first));
+    let cut = sandbox.run("run gate.yaml --to model").succeeded();
+    assert!(cut.stderr.contains("did not come to its metrics"), "{}", cut.stderr);
+}
+
+#[test]
+fn the_language_of_scoring_is_checked() {
+    let sandbox = Sandbox::new();
+    let wrong = SMALL.replace("method: gp", "method: gp, publish_if: smze < 0.25").replace(
+        "input: folds, intervals",
+        "input: folds, on_invalid: skip, keep: [y_mean, half, half], output: out.csv, intervals",
+    );
+    sandbox.write("wrong.yaml", &wrong);
+    let refused = sandbox.run("validate wrong.yaml");
+    assert_eq!(refused.code, 78);
+    insta::assert_snapshot!("scoring_mistakes", refused.stderr);
+}
+
+#[test]
+fn metrics_of_conditions_are_those_of_evaluation() {
+    assert_eq!(stride_pipe::spec::METRICS, stride_pipe::eval::metrics::NAMES);
+}
