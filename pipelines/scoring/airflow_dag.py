@@ -19,8 +19,7 @@ with DAG(
             "stride-pipe run pipelines/scoring/score.yaml"
             " --set date={{ ds }} --lock-timeout 10m --log-format json"
         ),
-        # 75, another job holds the lock, counts as skipped; every other failure is tried again.
-        skip_on_exit_code=75,
+        # Every failure is tried again, 75 (another job holds the lock) too: a day that is skipped would stay unscored.
         retries=2,
         retry_delay=timedelta(minutes=10),
     )

@@ -11,7 +11,7 @@ use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
 use crate::store::ipc::IpcReader;
 use crate::store::lock::target_lock;
 use crate::store::{InputFile, ModelFile, StoreError, discover, peek, sweep};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -144,7 +144,8 @@ fn check_apart(input: &Path, files: &[InputFile], request: &ScoreRequest) -> Res
     apart(input, files, output)
 }
 
-/// Refuses an output that is one of the input files, or lies in the input directory.
+/// Refuses an output that is one of the input files, or lies in the input directory. A directory puts a file in the
+/// place of each input file: those are compared too.
 pub(super) fn apart(input: &Path, files: &[InputFile], output: &Path) -> Result<(), StageError> {
     let real = |path: &Path| {
         let nearest = path.ancestors().find(|ancestor| ancestor.exists())?;
@@ -157,7 +158,10 @@ pub(super) fn apart(input: &Path, files: &[InputFile], output: &Path) -> Result<
     let target = real(output);
     let within =
         input.is_dir() && target.as_ref().zip(real(input)).is_some_and(|(target, input)| target.starts_with(input));
-    let same = files.iter().any(|file| target.is_some() && real(&file.path) == target);
+    let inputs: HashSet<PathBuf> = files.iter().filter_map(|file| real(&file.path)).collect();
+    let mut targets =
+        target.into_iter().chain(files.iter().filter_map(|file| real(&output.join(mirrored(input, &file.path)))));
+    let same = targets.any(|target| inputs.contains(&target));
     if !within && !same {
         return Ok(());
     }

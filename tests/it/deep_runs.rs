@@ -303,6 +303,7 @@ stages:
     settings.add_filter(r"run               \S+", "run               [run]");
     settings.add_filter(r"sha256 [0-9a-f]{12}…", "sha256 [hash]…");
     settings.add_filter(r"input             \S*rows.parquet", "input             […]rows.parquet");
+    settings.add_filter(r"predicts within   [\d.e-]+", "predicts within   [value]");
     settings.add_filter(r"(?m)^tensors .*$", "tensors           […]");
     settings.add_filter(
         r"(variance|noise|length|log_likelihood|bound|acceptance)( +)(-?[\d.e-]+|not defined)",

@@ -85,13 +85,16 @@ fn agrees_with_central_differences_in_every_combination() {
                     problem.value(&white).unwrap().log_likelihood
                 };
                 let difference = |h: f64| (moved(h) - moved(-h)) / (2.0 * h);
-                // Two step sizes, the error of second order taken away.
-                let expected = (4.0 * difference(3e-5) - difference(6e-5)) / 3.0;
+                // Two steps, the error of second order taken away. Once far, once near: the map of an injective layer
+                // has a kink at u_min, which a long step may cross, and rounding spoils a short one where a covariance
+                // is ill-conditioned. A wrong gradient agrees with neither.
+                let richardson = |h: f64| (4.0 * difference(h) - difference(2.0 * h)) / 3.0;
+                let expected = [richardson(3e-5), richardson(3e-6)];
                 let found: f64 = (&gradient[layer] * &direction).sum();
                 let scale = gradient[layer].iter().map(|g| g.abs()).sum::<f64>().max(1.0);
                 assert!(
-                    (found - expected).abs() < 1e-6 * scale,
-                    "{:?} {:?} {:?} {} layers, width {width}, layer {layer}: {found} against {expected}",
+                    expected.iter().any(|expected| (found - expected).abs() < 1e-6 * scale),
+                    "{:?} {:?} {:?} {} layers, width {width}, layer {layer}: {found} against {expected:?}",
                     options.architecture,
                     options.hidden,
                     options.prior_mean,

@@ -2,7 +2,7 @@
 
 use super::{CaseRun, Output};
 use crate::engine::error::RunError;
-use crate::plan::{ModelSource, Stage, Step, TrainStep};
+use crate::plan::{ModelSource, SplitWay, Stage, Step, TrainStep};
 use crate::store::ModelFile;
 use crate::store::model::{Published, publish};
 use crate::tables::MetricRow;
@@ -56,21 +56,36 @@ impl<'a> CaseRun<'a, '_> {
         Ok(())
     }
 
-    /// The test metrics of the model; of one that is trained on every row, those of the other models of the run.
+    /// The test metrics of the model, or nothing unless all of them are there; of one that is trained on every row and
+    /// has none, those of the other models of the run.
     fn measured(&self, model: &str) -> Vec<&[MetricRow]> {
         let of = |wanted: &dyn Fn(&str) -> bool| {
             let metrics = |stage: &'a Stage| {
                 let Step::Evaluate(evaluate) = &stage.step else { return None };
                 let Step::Predict(predict) = &self.case.stage(&evaluate.input)?.step else { return None };
                 let ModelSource::Stage(model) = &predict.model else { return None };
-                match self.outputs.get(stage.id.as_str())? {
-                    Output::Metrics(rows) if predict.test_rows && wanted(model) => Some(rows.as_slice()),
-                    _ => None,
+                if !predict.test_rows || !wanted(model) {
+                    return None;
+                }
+                match self.outputs.get(stage.id.as_str()) {
+                    Some(Output::Metrics(rows)) => Some(Some(rows.as_slice())),
+                    _ => Some(None),
                 }
             };
-            self.case.stages.iter().filter_map(metrics).collect::<Vec<_>>()
+            // Planned measurements that were not made (`--to`) must not be replaced by others.
+            let all: Vec<Option<&[MetricRow]>> = self.case.stages.iter().filter_map(metrics).collect();
+            (!all.is_empty()).then(|| all.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default())
         };
-        let own = of(&|name| name == model);
-        if own.is_empty() { of(&|_| true) } else { own }
+        match of(&|name| name == model) {
+            Some(own) => own,
+            None if self.trains_on_all_rows(model) => of(&|_| true).unwrap_or_default(),
+            None => Vec::new(),
+        }
+    }
+
+    fn trains_on_all_rows(&self, model: &str) -> bool {
+        let Some(Step::Train(train)) = self.case.stage(model).map(|stage| &stage.step) else { return false };
+        let split = self.case.stage(&train.input).map(|stage| &stage.step);
+        matches!(split, Some(Step::Split(split)) if split.way == SplitWay::All)
     }
 }

@@ -99,7 +99,7 @@ class DAG:
     def __enter__(self): return self
     def __exit__(self, *error): pass
 class BashOperator:
-    def __init__(self, task_id, cwd, bash_command, skip_on_exit_code, retries, retry_delay):
+    def __init__(self, task_id, cwd, bash_command, retries, retry_delay):
         print(bash_command.replace('{{ ds }}', sys.argv[2]))
 for name in ['airflow', 'airflow.providers', 'airflow.providers.standard', 'airflow.providers.standard.operators']:
     module(name)

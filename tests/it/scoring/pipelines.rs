@@ -145,6 +145,29 @@ fn publishing_keeps_the_previous_model_and_minds_its_condition() {
     assert!(cut.stderr.contains("did not come to its metrics"), "{}", cut.stderr);
 }
 
+/// A model is judged by its own test rows, also when a better one was measured in the same run.
+#[test]
+fn a_condition_looks_at_the_model_itself() {
+    let sandbox = Sandbox::new();
+    let two = format!(
+        "{}\n  other:\n    train: {{ input: folds, method: gp, publish: models/other, publish_if: smse < 0.9 }}\n",
+        gated("kernel: rbf")
+    );
+    sandbox.write("two.yaml", &two);
+    let ran = sandbox.run("run two.yaml").succeeded();
+    assert!(ran.stderr.contains("not published to models/other"), "{}", ran.stderr);
+    let measured = format!(
+        "{two}  other-predictions:\n    predict: {{ model: other, input: folds }}\n  other-metrics:\n    evaluate: {{ input: \
+         other-predictions }}\n"
+    );
+    sandbox.write("two.yaml", &measured);
+    let cut = sandbox.run("run two.yaml --to other").succeeded();
+    assert!(cut.stderr.contains("not published to models/other"), "{}", cut.stderr);
+    assert!(!sandbox.path("models/other/model.safetensors").exists());
+    sandbox.run("run two.yaml --quiet").succeeded();
+    assert!(sandbox.path("models/other/model.safetensors").exists());
+}
+
 #[test]
 fn the_language_of_scoring_is_checked() {
     let sandbox = Sandbox::new();

@@ -101,6 +101,21 @@ fn what_does_not_fit_is_named() {
     }
     let into_itself = sandbox.run("score --model models/m --input mixed --output mixed/scores.parquet");
     assert_eq!(into_itself.code, 65, "{}", into_itself.stderr);
+    // A directory gets a file of the same name for each input file: it must not be the input file.
+    fs::create_dir_all(sandbox.path("own/d")).unwrap();
+    fs::copy(sandbox.path("good.parquet"), sandbox.path("own/d/a.parquet")).unwrap();
+    let before = fs::read(sandbox.path("own/d/a.parquet")).unwrap();
+    for (input, output) in
+        [("own/d/a.parquet", "own/d/"), ("own/*/*.parquet", "own/"), ("own/d/*.parquet", "own/d/"), ("own", "own/")]
+    {
+        let refused = sandbox.run(&format!("score --model models/m --input {input} --output {output}"));
+        assert_eq!(refused.code, 65, "{input} into {output}: {}", refused.stderr);
+        let pipeline = super::pipelines::score(&format!("output: {output}")).replace("inbox", input);
+        sandbox.write("own.yaml", &pipeline);
+        let refused = sandbox.run("run own.yaml");
+        assert_eq!(refused.code, 65, "{input} into {output}: {}", refused.stderr);
+        assert_eq!(fs::read(sandbox.path("own/d/a.parquet")).unwrap(), before, "{input} into {output}");
+    }
     let unnamed = sandbox.run("score --model models/m --input good.parquet --output scores.csv");
     assert_eq!(unnamed.code, 2, "{}", unnamed.stderr);
 }
