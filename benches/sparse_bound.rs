@@ -3,44 +3,16 @@
 //! `cargo bench --bench sparse_bound -- m=100 largest=1000000`
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers")]
 
-use std::time::Instant;
+mod common;
 
+use common::{best, peak};
 use ndarray::{Array1, Array2};
-use rayon::prelude::*;
 use stride_pipe::gp::inducing::Gains;
 use stride_pipe::gp::kernel::{Hyper, Kernel, Stationary};
-use stride_pipe::gp::linalg::gemm_nt;
 use stride_pipe::gp::random::{StreamKey, standard_normal, uniform};
 use stride_pipe::gp::sparse::{JITTER, Level, State, bound_with_gradient};
 
 const D: usize = 30;
-
-/// The best of some runs, in seconds: other programs only make a run slower.
-fn best(runs: usize, mut work: impl FnMut()) -> f64 {
-    let mut least = f64::INFINITY;
-    for _ in 0..runs {
-        let start = Instant::now();
-        work();
-        least = least.min(start.elapsed().as_secs_f64());
-    }
-    least
-}
-
-/// Floating-point operations per second of a large product on every thread at once.
-fn peak() -> f64 {
-    let threads = rayon::current_num_threads();
-    let size = 768;
-    let a = Array2::<f64>::from_elem((size, size), 0.5);
-    let mut outputs = vec![Array2::<f64>::zeros((size, size)); threads];
-    let seconds = best(7, || {
-        outputs.par_iter_mut().for_each(|c| {
-            for _ in 0..3 {
-                gemm_nt(1.0, a.view(), a.view(), 0.0, c.view_mut()).unwrap();
-            }
-        });
-    });
-    3.0 * 2.0 * (size as f64).powi(3) * threads as f64 / seconds
-}
 
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;

@@ -1,9 +1,12 @@
-//! The data sets of the repository, for benchmarks.
+//! What benchmarks share: the data sets of the repository, and how speed is measured.
 #![allow(dead_code, clippy::unwrap_used, reason = "a module of several programs for developers")]
 
 use std::path::Path;
+use std::time::Instant;
 
 use ndarray::{Array1, Array2};
+use rayon::prelude::*;
+use stride_pipe::gp::linalg::gemm_nt;
 use stride_pipe::gp::scaling::FeatureScaling;
 use stride_pipe::store::{InvalidPolicy, Selection, discover, open};
 
@@ -60,4 +63,31 @@ pub fn read(set: &Set) -> (Array2<f64>, Array1<f64>) {
     };
     let table = open(&discover(&path).unwrap(), &selection, InvalidPolicy::Error).unwrap();
     (table.features.mapv(f64::from), table.target.unwrap().iter().copied().collect())
+}
+
+/// The best of some runs, in seconds: other programs only make a run slower.
+pub fn best(runs: usize, mut work: impl FnMut()) -> f64 {
+    let mut least = f64::INFINITY;
+    for _ in 0..runs {
+        let start = Instant::now();
+        work();
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    least
+}
+
+/// Floating-point operations per second of a large product on every thread at once.
+pub fn peak() -> f64 {
+    let threads = rayon::current_num_threads();
+    let size = 768;
+    let a = Array2::<f64>::from_elem((size, size), 0.5);
+    let mut outputs = vec![Array2::<f64>::zeros((size, size)); threads];
+    let seconds = best(7, || {
+        outputs.par_iter_mut().for_each(|c| {
+            for _ in 0..3 {
+                gemm_nt(1.0, a.view(), a.view(), 0.0, c.view_mut()).unwrap();
+            }
+        });
+    });
+    3.0 * 2.0 * (size as f64).powi(3) * threads as f64 / seconds
 }

@@ -1,20 +1,10 @@
 //! The exact Gaussian process against scikit-learn; `reference/make_sklearn.py` writes the figures.
 
-use crate::naive::relative_error;
-use ndarray::{Array1, Array2};
+use crate::naive::{matrix, numbers, relative_error};
+use ndarray::Array1;
 use serde_json::Value;
 use stride_pipe::gp::exact::{ExactGp, log_marginal_likelihood};
 use stride_pipe::gp::kernel::Hyper;
-
-fn numbers(value: &Value) -> Vec<f64> {
-    let list = value.as_array().unwrap();
-    list.iter().map(|v| v.as_f64().unwrap()).collect()
-}
-
-fn matrix(value: &Value) -> Array2<f64> {
-    let rows: Vec<Vec<f64>> = value.as_array().unwrap().iter().map(numbers).collect();
-    Array2::from_shape_fn((rows.len(), rows[0].len()), |(i, j)| rows[i][j])
-}
 
 #[test]
 fn agrees_with_scikit_learn() {

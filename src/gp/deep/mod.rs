@@ -1,4 +1,16 @@
 //! Deep Gaussian processes: hidden layers sampled by Markov chains, the top layer integrated out.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `options` | what a fit can be asked for |
+//! | `design`, `warped`, `knots` | how values of one layer become the covariance of the next |
+//! | `hidden` | hidden layers from whitened variables, and derivatives back: full, sparse, cross approximation |
+//! | `pivots` | where the cross approximation is anchored |
+//! | `target`, `sparse_top`, `exact_top` | the log-likelihood of hidden variables, with its gradient |
+//! | `problem` | the same with everything that an EM iteration may change |
+//! | `sampler` | the Markov chains |
+//! | `em`, `m_step`, `checkpoint` | the training loop, and how it goes on after an interruption |
+//! | `model`, `diagnostics` | the trained mixture, and what its chains said |
 
 mod checkpoint;
 mod design;

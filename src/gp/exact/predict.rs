@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::ExactGp;
 use crate::gp::GpError;
 use crate::gp::kernel::{Points, ROW_TILE};
-use crate::gp::linalg::{Side, dot, solve_triangular};
+use crate::gp::linalg::{Side, dot, row_slices, solve_triangular};
 
 /// Predictions for p rows, in the units of the training target.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,9 +67,4 @@ impl ExactGp {
 struct Tile {
     mean: Vec<f64>,
     variance: Vec<f64>,
-}
-
-// A freshly allocated matrix is contiguous, and n is positive in every conditioned process.
-fn row_slices(a: &Array2<f64>) -> impl Iterator<Item = &[f64]> {
-    a.as_slice().unwrap_or_default().chunks_exact(a.ncols().max(1))
 }

@@ -8,6 +8,8 @@ mod cholesky;
 mod exp;
 mod tiles;
 
+use ndarray::Array2;
+
 pub(crate) use blas::eigenvectors;
 pub use blas::{Side, add_gram, gemm_nn, gemm_nt, gemm_tn, solve_triangular};
 pub use cholesky::{Cholesky, JITTER_FIRST, JITTER_LAST};
@@ -30,4 +32,9 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
         }
     }
     lanes.iter().sum::<f64>() + tail
+}
+
+/// The rows of a freshly allocated matrix, which is contiguous; none for one without columns.
+pub(crate) fn row_slices(a: &Array2<f64>) -> impl Iterator<Item = &[f64]> {
+    a.as_slice().unwrap_or_default().chunks_exact(a.ncols().max(1))
 }

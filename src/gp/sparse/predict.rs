@@ -7,7 +7,7 @@ use super::SparseGp;
 use crate::gp::GpError;
 use crate::gp::exact::Prediction;
 use crate::gp::kernel::{Covariance, ROW_TILE, Stationary};
-use crate::gp::linalg::{Side, dot, solve_triangular};
+use crate::gp::linalg::{Side, dot, row_slices, solve_triangular};
 
 impl SparseGp {
     /// Predicts `x_star`: `[p, d]`; `variance` asks for the variances too, which cost m² per row.
@@ -58,9 +58,4 @@ impl SparseGp {
         }
         Ok((mean, remaining))
     }
-}
-
-// A freshly allocated matrix is contiguous, and a model has at least one inducing point.
-fn row_slices(a: &Array2<f64>) -> impl Iterator<Item = &[f64]> {
-    a.as_slice().unwrap_or_default().chunks_exact(a.ncols().max(1))
 }

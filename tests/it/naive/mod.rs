@@ -133,3 +133,14 @@ pub fn relative_error<'a>(
     assert!(expected.next().is_none(), "same length");
     worst / scale.max(f64::MIN_POSITIVE)
 }
+
+/// A list of reference figures.
+pub fn numbers(value: &serde_json::Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+}
+
+/// A list of lists of reference figures.
+pub fn matrix(value: &serde_json::Value) -> Array2<f64> {
+    let rows: Vec<Vec<f64>> = value.as_array().unwrap().iter().map(numbers).collect();
+    Array2::from_shape_fn((rows.len(), rows[0].len()), |(i, j)| rows[i][j])
+}

@@ -7,7 +7,7 @@ use crate::gp::deep::design::Design;
 use crate::gp::deep::knots;
 use crate::gp::deep::warped::Warped;
 use crate::gp::kernel::{Covariance, Hyper};
-use crate::gp::linalg::{Side, dot, gemm_nn, solve_triangular};
+use crate::gp::linalg::{Side, dot, gemm_nn, row_slices, solve_triangular};
 
 /// Hidden layers and top layer of one particle.
 #[derive(Debug, Clone)]
@@ -118,9 +118,4 @@ impl Component {
         }
         Ok((mean, remaining))
     }
-}
-
-// A freshly allocated matrix is contiguous, and a model has at least one inducing point.
-fn row_slices(a: &Array2<f64>) -> impl Iterator<Item = &[f64]> {
-    a.as_slice().unwrap_or_default().chunks_exact(a.ncols().max(1))
 }
