@@ -86,11 +86,7 @@ impl Cache {
 
     /// The entry of that hash, if it is there and undamaged.
     pub fn look_up(&self, hash: &str) -> Option<CacheEntry> {
-        let directory = self.directory(hash);
-        let listing: Listing = serde_json::from_slice(&fs::read(directory.join(ENTRY)).ok()?).ok()?;
-        let intact =
-            |(name, expected): (&String, &String)| sha256_file(&directory.join(name)).is_ok_and(|h| h == *expected);
-        listing.files.iter().all(intact).then_some(CacheEntry { directory, notes: listing.notes })
+        entry_in(&self.directory(hash))
     }
 
     /// Whether there is an entry of that hash, without a look at its files.
@@ -137,6 +133,15 @@ impl Cache {
     }
 }
 
+/// The entry in that directory, if it is there and undamaged.
+fn entry_in(directory: &Path) -> Option<CacheEntry> {
+    let listing: Listing = serde_json::from_slice(&fs::read(directory.join(ENTRY)).ok()?).ok()?;
+    let intact =
+        |(name, expected): (&String, &String)| sha256_file(&directory.join(name)).is_ok_and(|h| h == *expected);
+    let directory = directory.to_owned();
+    listing.files.iter().all(intact).then_some(CacheEntry { directory, notes: listing.notes })
+}
+
 impl CacheEntry {
     /// A file of the entry.
     pub fn file(&self, name: &str) -> PathBuf {
@@ -167,15 +172,38 @@ impl Draft {
         write_atomic(&self.temporary.join(ENTRY), &listing)?;
         let parent = self.target.parent().unwrap_or(&self.target);
         fs::create_dir_all(parent).map_err(fail(parent))?;
-        if let Err(source) = fs::rename(&self.temporary, &self.target) {
-            // Damaged, or another run was faster: either way what is there makes room for what is known to be good.
-            let displaced = self.temporary.with_extension("old");
-            fs::rename(&self.target, &displaced).map_err(|_| StoreError::write(&self.target, source))?;
-            fs::rename(&self.temporary, &self.target).map_err(fail(&self.target))?;
-            let _ = fs::remove_dir_all(displaced);
+        if fs::rename(&self.temporary, &self.target).is_err() {
+            return self.replace();
         }
         self.committed = true;
         Ok(CacheEntry { directory: self.target.clone(), notes })
+    }
+
+    /// Settles with the entry that is there already. If it is whole, another run was faster and may be reading it: it
+    /// stays. Only a damaged one makes room, and only one run at a time decides that.
+    fn replace(mut self) -> Result<CacheEntry, StoreError> {
+        let drafts = self.temporary.parent().unwrap_or(&self.temporary).to_owned();
+        let path = drafts.with_file_name("replace.lock");
+        let lock = File::options().create(true).append(true).open(&path);
+        let lock = lock.map_err(|source| StoreError::write(&path, source))?;
+        // Where files cannot be locked the worst is that two runs replace the same damaged entry.
+        let _ = lock.lock();
+        let displaced = self.temporary.with_extension("old");
+        loop {
+            if let Some(whole) = entry_in(&self.target) {
+                return Ok(whole);
+            }
+            if self.target.exists() {
+                fs::rename(&self.target, &displaced).map_err(|source| StoreError::write(&self.target, source))?;
+                let _ = fs::remove_dir_all(&displaced);
+            }
+            match fs::rename(&self.temporary, &self.target) {
+                Ok(()) => self.committed = true,
+                // A run that found the place free needed no lock to take it.
+                Err(_) if self.target.exists() => {}
+                Err(source) => return Err(StoreError::write(&self.target, source)),
+            }
+        }
     }
 }
 

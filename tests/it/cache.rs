@@ -1,7 +1,7 @@
 //! What is unchanged is not done again, and the reasons are told.
 
 use crate::sandbox::{SMALL, Sandbox};
-use stride_pipe::store::read_table;
+use stride_pipe::store::{Cache, CacheEntry, ResultsDir, read_table};
 use stride_pipe::tables::TimingRow;
 
 /// Stage and reason of everything that was run or skipped, from the log.
@@ -107,4 +107,48 @@ fn cases_that_differ_in_nothing_share_their_work() {
     assert!(ran.stdout.contains("13 task(s) done, 13 taken from the cache"), "{}", ran.stdout);
     let timings: Vec<TimingRow> = read_table(&sandbox.table_files("timings")[0]).unwrap();
     assert!(timings.iter().any(|row| row.case == "m=20" && row.phase == "offline" && row.cached));
+}
+
+#[test]
+fn two_runs_that_make_the_same_entry_share_the_first_and_a_damaged_one_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::new(&ResultsDir::new(directory.path()));
+    let hash = "ab".repeat(20);
+    let make = |text: &str| -> CacheEntry {
+        let draft = cache.begin(&hash).unwrap();
+        std::fs::write(draft.file("made"), text).unwrap();
+        draft.commit(serde_json::json!({ "by": text })).unwrap()
+    };
+    let drafts = || std::fs::read_dir(directory.path().join("cache/drafts")).unwrap().count();
+    let first = make("first");
+    // Whoever reads the first entry must not lose it to the second.
+    let second = make("second");
+    assert_eq!((&second.notes["by"], second.file("made")), (&first.notes["by"], first.file("made")));
+    assert_eq!(std::fs::read_to_string(first.file("made")).unwrap(), "first");
+    assert_eq!(drafts(), 0);
+
+    std::fs::write(first.file("made"), "damaged").unwrap();
+    assert!(cache.look_up(&hash).is_none());
+    assert_eq!(make("third").notes["by"], "third");
+    assert_eq!(std::fs::read_to_string(cache.look_up(&hash).unwrap().file("made")).unwrap(), "third");
+    assert_eq!(drafts(), 0);
+}
+
+#[test]
+fn an_entry_never_vanishes_while_others_make_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::new(&ResultsDir::new(directory.path()));
+    let hash = "cd".repeat(20);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let draft = cache.begin(&hash).unwrap();
+                    std::fs::write(draft.file("made"), "same").unwrap();
+                    let entry = draft.commit(serde_json::Value::Null).unwrap();
+                    assert_eq!(std::fs::read_to_string(entry.file("made")).unwrap(), "same");
+                }
+            });
+        }
+    });
 }
