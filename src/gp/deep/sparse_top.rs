@@ -18,8 +18,9 @@ use super::hidden::{Bars, Prepared, Tile};
 use super::target::{Density, Target, Top, density};
 use super::warped::{Slopes, Warped};
 use crate::gp::GpError;
-use crate::gp::linalg::{Side, TILE, dot, gemm_nt, over_chunks, solve_triangular, tiles};
-use crate::gp::sparse::{State, Sums, factor_at, whitened_tile};
+use crate::gp::kernel::Covariance;
+use crate::gp::linalg::{Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::sparse::{State, Sums, factor_at};
 
 /// The sparse model of the top layer, and the hidden layers at the inducing points.
 pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<Warped>, Tile), GpError> {
@@ -29,7 +30,7 @@ pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<W
     let tile = target.forward(prepared, rows, true)?;
     let at_inducing = target.warped(rows, &tile)?;
     let lower = factor_at(&at_inducing, *level)?;
-    let m = inducing.len();
+    let (m, triangle) = (inducing.len(), Triangle::new(lower.lower())?);
     let parts = over_chunks(target.rows.len(), m * m, |chunk| {
         let mut part = Sums::zeros(m);
         let mut room = Array2::zeros((chunk.len().min(TILE), m));
@@ -37,7 +38,7 @@ pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<W
             let rows = target.hidden.range(target.rows, range.start, range.end);
             let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
             let mut v = room.slice_mut(s![..range.len(), ..]);
-            whitened_tile(&covariance, 0, &at_inducing, lower.lower(), v.view_mut())?;
+            covariance.whitened(0, &at_inducing, &triangle, v.view_mut())?;
             part.add(v.view(), target.y.slice(s![range]))?;
         }
         Ok(part)
@@ -53,7 +54,10 @@ pub(super) fn value_and_bars(target: &Target<'_>, prepared: &Prepared) -> Result
     let Top::Sparse { rows, .. } = &target.top else {
         return Err(GpError::value("a top layer without inducing points"));
     };
-    let back = Back { target, prepared, state: &state, inverse_b: state.factor_b().inverse()? };
+    let inverse_b = state.factor_b().inverse()?;
+    let mut turned = inverse_b.clone();
+    solve_triangular(Side::LeftTransposed, state.lower(), turned.view_mut())?;
+    let back = Back { target, prepared, alpha: state.alpha()?, state: &state, inverse_b, turned };
     let (m, coordinates) = (state.len(), state.inducing().coordinates());
     let size = m * coordinates + target.hidden.bars(target.design).size();
     let parts = over_chunks(target.rows.len(), size, |chunk| back.chunk(chunk))?;
@@ -73,7 +77,11 @@ struct Back<'a, 't> {
     target: &'a Target<'t>,
     prepared: &'a Prepared,
     state: &'a State<Warped>,
+    // L⁻ᵀ β̃, `[m]`.
+    alpha: Array1<f64>,
+    // B⁻¹ and L⁻ᵀ B⁻¹, `[m, m]`.
     inverse_b: Array2<f64>,
+    turned: Array2<f64>,
 }
 
 impl Back<'_, '_> {
@@ -111,13 +119,12 @@ impl Back<'_, '_> {
     ) -> Result<(), GpError> {
         let noise = self.state.level().noise;
         let beta: Array1<f64> = self.state.beta().to_owned();
-        let beta = beta.as_slice().unwrap_or_default();
+        let (beta, alpha) = (beta.as_slice().unwrap_or_default(), self.alpha.as_slice().unwrap_or_default());
         for ((mut row, v), y) in out.outer_iter_mut().zip(v.outer_iter()).zip(y) {
             let residual = (y - dot(v.as_slice().unwrap_or_default(), beta)) / noise;
-            row.iter_mut().zip(beta).for_each(|(out, beta)| *out = residual * beta);
+            row.iter_mut().zip(alpha).for_each(|(out, alpha)| *out = residual * alpha);
         }
-        gemm_nt(-1.0 / noise, v, self.inverse_b.view(), 1.0, out.view_mut())?;
-        solve_triangular(Side::Right, self.state.lower(), out)
+        gemm_nt(-1.0 / noise, v, self.turned.view(), 1.0, out)
     }
 
     // What the covariances among the inducing points contribute, [m, D].

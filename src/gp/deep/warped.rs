@@ -19,7 +19,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary};
-use crate::gp::linalg::{gemm_nn, gemm_tn};
+use crate::gp::linalg::{Triangle, gemm_nn, gemm_tn};
 
 /// A layer's covariance function at some rows.
 #[derive(Debug, Clone)]
@@ -241,6 +241,20 @@ impl Covariance for Warped {
             (Self::Local(own), Self::Local(other)) => own.tile(first, other, out),
             _ => Err(different()),
         }
+    }
+
+    fn whitened(
+        &self,
+        first: usize,
+        other: &Self,
+        lower: &Triangle,
+        mut out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        if let (Self::Stationary(own), Self::Stationary(other)) = (self, other) {
+            return own.whitened(first, other, lower, out);
+        }
+        self.tile(first, other, out.view_mut())?;
+        lower.solve_rows(out)
     }
 }
 

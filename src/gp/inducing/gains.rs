@@ -15,9 +15,9 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, Axis, s};
 use crate::gp::GpError;
 use crate::gp::kernel::Covariance;
 use crate::gp::linalg::{
-    Side, TILE, add_all, dot, for_row_blocks, gemm_nt, gemm_tn, over_chunks, solve_triangular, tiles,
+    Side, TILE, Triangle, add_all, dot, for_row_blocks, gemm_nt, gemm_tn, over_chunks, solve_triangular, tiles,
 };
-use crate::gp::sparse::{Addition, State, add_product, whitened_tile};
+use crate::gp::sparse::{Addition, State, add_product};
 
 /// Candidates whose residuals are formed together: with [`TILE`] rows, what a second-level cache holds.
 const BLOCK: usize = 128;
@@ -133,14 +133,14 @@ fn residuals<C: Covariance>(
     t: ArrayView2<'_, f64>,
     blocks: &[C],
 ) -> Result<Residuals, GpError> {
-    let (count, m) = t.dim();
+    let ((count, m), lower) = (t.dim(), Triangle::new(state.lower())?);
     let parts = over_chunks(covariance.len(), count * (m + 2), |rows| {
         let mut part = Residuals::zeros(count, m);
         let size = rows.len().min(TILE);
         let (mut whitened, mut residual) = (Array2::zeros((size, m)), Array2::zeros((size, BLOCK.min(count))));
         for rows in tiles(rows) {
             let mut v = whitened.slice_mut(s![..rows.len(), ..]);
-            whitened_tile(covariance, rows.start, state.inducing(), state.lower(), v.view_mut())?;
+            covariance.whitened(rows.start, state.inducing(), &lower, v.view_mut())?;
             for (number, block) in blocks.iter().enumerate() {
                 let columns = number * BLOCK..number * BLOCK + block.len();
                 let mut r = residual.slice_mut(s![..rows.len(), ..block.len()]);

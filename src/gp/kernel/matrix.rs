@@ -4,16 +4,11 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use super::{Hyper, Kernel};
 use crate::gp::GpError;
-use crate::gp::linalg::{for_row_blocks, gemm_nt, mirror_lower};
+use crate::gp::linalg::{for_row_blocks, mirror_lower};
 
 /// Rows of a tile. A constant, so that results do not depend on the machine; a multiple of 48, which every
 /// micro-kernel of BLAS divides, so that all rows of a full tile take the same path through it.
 pub(crate) const ROW_TILE: usize = 96;
-
-// ‖x‖² + ‖z‖² − 2xᵀz loses as many digits as d² is smaller than ‖x‖² + ‖z‖². Below this share the distance
-// is computed from the differences instead: at most three digits of sixteen are lost, and equal rows have
-// distance exactly 0, which Matérn 1/2 (a function of √d²) needs.
-const DIRECT_BELOW: f64 = 1e-3;
 
 /// Points divided by their lengths, around a common centre, with their squared norms.
 #[derive(Debug, Clone)]
@@ -63,53 +58,19 @@ impl Points {
         self.rows.as_slice().map_or(&[], |all| &all[i * d..(i + 1) * d])
     }
 
+    /// The squared norm of one of them.
+    pub(crate) fn norm(&self, i: usize) -> f64 {
+        self.norms[i]
+    }
+
     /// Squared distances of rows `first..` of `self` to the first columns of `other`, into out: `[b, m]`.
     pub(crate) fn squared_distances(
         &self,
         first: usize,
         other: &Self,
-        mut out: ArrayViewMut2<'_, f64>,
+        out: ArrayViewMut2<'_, f64>,
     ) -> Result<(), GpError> {
-        let (b, m) = out.dim();
-        if self.rows.ncols() == 1 {
-            return self.squared_differences(first, other, out);
-        }
-        let left = self.rows.slice(s![first..first + b, ..]);
-        let right = other.rows.slice(s![..m, ..]);
-        gemm_nt(-2.0, left, right, 0.0, out.view_mut())?;
-        for (i, mut distances) in out.outer_iter_mut().enumerate() {
-            let norm = self.norms[first + i];
-            // Two loops: the first one has no branch and becomes vector instructions, the second is rare.
-            // NaN is not small, and stays.
-            let mut close = 0;
-            for (d2, other) in distances.iter_mut().zip(&other.norms) {
-                let sum = norm + other;
-                *d2 += sum;
-                close += u64::from(*d2 < DIRECT_BELOW * sum);
-            }
-            if close > 0 {
-                let row = self.row(first + i);
-                for (j, d2) in distances.iter_mut().enumerate() {
-                    if *d2 < DIRECT_BELOW * (norm + other.norms[j]) {
-                        *d2 = squared_distance(row, other.row(j));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    // The same for one feature, where a product has nothing to save.
-    fn squared_differences(&self, first: usize, other: &Self, mut out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
-        let (Some(own), Some(others)) = (self.rows.as_slice(), other.rows.as_slice()) else {
-            return Err(GpError::shape("a matrix is not stored by rows"));
-        };
-        for (mut distances, value) in out.outer_iter_mut().zip(&own[first..]) {
-            for (d2, other) in distances.iter_mut().zip(others) {
-                *d2 = (value - other) * (value - other);
-            }
-        }
-        Ok(())
+        self.by_panels(first, other, out, |_| {})
     }
 
     /// Some of the points, in the given order.
@@ -125,21 +86,10 @@ impl Points {
         other: &Self,
         kernel: Kernel,
         variance: f64,
-        mut out: ArrayViewMut2<'_, f64>,
+        out: ArrayViewMut2<'_, f64>,
     ) -> Result<(), GpError> {
-        self.squared_distances(first, other, out.view_mut())?;
-        for mut row in out.outer_iter_mut() {
-            match row.as_slice_mut() {
-                Some(row) => kernel.covariances(variance, row),
-                None => return Err(GpError::shape("a matrix is not stored by rows")),
-            }
-        }
-        Ok(())
+        self.by_panels(first, other, out, |panel| kernel.covariances(variance, panel.as_flattened_mut()))
     }
-}
-
-fn squared_distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, z)| (x - z) * (x - z)).sum()
 }
 
 /// The mean of every column of x: `[n, d]`.

@@ -2,13 +2,14 @@
 
 mod hyper;
 mod matrix;
+mod panels;
 mod stationary;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::gp::GpError;
-use crate::gp::linalg::exp_in_place;
+use crate::gp::linalg::{exp_in_place, scaled_exp_in_place};
 
 pub use hyper::{Free, Hyper};
 pub use matrix::{Points, covariance, cross_covariance};
@@ -72,13 +73,7 @@ impl Kernel {
             let s = &mut distances[..values.len()];
             let scale = match self {
                 Self::Rbf => {
-                    for value in values.iter_mut() {
-                        *value *= -0.5;
-                    }
-                    exp_in_place(values);
-                    for value in values.iter_mut() {
-                        *value *= variance;
-                    }
+                    scaled_exp_in_place(values, -0.5, variance);
                     continue;
                 }
                 Self::Matern12 => 1.0,

@@ -4,7 +4,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
 use super::{Hyper, Kernel, Points};
 use crate::gp::GpError;
-use crate::gp::linalg::mirror_lower;
+use crate::gp::linalg::{Triangle, mirror_lower};
 
 /// Covariances between rows of a data set, in tiles.
 ///
@@ -24,6 +24,17 @@ pub trait Covariance: Send + Sync + Sized {
     fn select(&self, rows: &[usize]) -> Self;
     /// Covariances of the rows `first..` with all rows of `other`, or with the first m of them, into out: `[b, m]`.
     fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError>;
+    /// The same, and L v = k solved for every row, with the factor L of the covariance of `other`.
+    fn whitened(
+        &self,
+        first: usize,
+        other: &Self,
+        lower: &Triangle,
+        mut out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        self.tile(first, other, out.view_mut())?;
+        lower.solve_rows(out)
+    }
 }
 
 /// A stationary covariance function at some points.
@@ -114,6 +125,19 @@ impl Covariance for Stationary {
 
     fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
         self.points.covariance_tile(first, &other.points, self.kernel, self.variance, out)
+    }
+
+    fn whitened(
+        &self,
+        first: usize,
+        other: &Self,
+        lower: &Triangle,
+        out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        self.points.by_panels(first, &other.points, out, |panel| {
+            self.kernel.covariances(self.variance, panel.as_flattened_mut());
+            lower.solve(panel);
+        })
     }
 }
 

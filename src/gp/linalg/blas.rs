@@ -10,6 +10,8 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 // Linked for its symbols only.
 use openblas_src as _;
 
+use super::panels::{LANES, Triangle};
+use super::rows;
 use crate::gp::GpError;
 
 #[expect(unsafe_code, reason = "not in any bindings crate")]
@@ -110,6 +112,9 @@ fn gemm(
     let lda = leading(a.nrows(), a.ncols(), a.strides())?;
     let ldb = leading(b.nrows(), b.ncols(), b.strides())?;
     let ldc = leading(m, n, c.strides())?;
+    if !a_transposed && rows::pays(m, (k, n)) {
+        return rows::multiply(alpha, a, (b, b_transposed), beta, c);
+    }
     let word = |transposed| if transposed { CBLAS_TRANSPOSE::CblasTrans } else { CBLAS_TRANSPOSE::CblasNoTrans };
     #[expect(unsafe_code, reason = "foreign function")]
     // SAFETY: the sizes and leading dimensions were checked against the views just above, `c` is borrowed
@@ -180,6 +185,10 @@ pub fn solve_triangular(side: Side, lower: ArrayView2<'_, f64>, mut x: ArrayView
     }
     if rows == 0 || columns == 0 {
         return Ok(());
+    }
+    // Larger triangles do not stay in the cache, and fewer rows do not fill a panel.
+    if side == Side::RightTransposed && n <= 1024 && rows >= LANES {
+        return Triangle::new(lower)?.solve_rows(x);
     }
     let (cblas_side, transpose) = match side {
         Side::Left => (CBLAS_SIDE::CblasLeft, CBLAS_TRANSPOSE::CblasNoTrans),

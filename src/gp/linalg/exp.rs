@@ -3,6 +3,8 @@
 //! exp x = 2ᵏ exp r with k = round(x / ln 2) and |r| ≤ ½ ln 2. The polynomial is written without branches, so
 //! that a compiler that may use AVX2 and FMA does four numbers at a time; the choice is made at run time.
 
+use super::processor::{for_this_processor, multiply_add};
+
 // 1.5·2⁵²: adding it rounds to an integer, which then stands in the lowest bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 // ln 2 in two parts; the first has its last 11 bits zero, so that k times it is exact.
@@ -12,36 +14,30 @@ const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 const LEAST: f64 = -800.0;
 const MOST: f64 = 800.0;
 
-/// Replaces every value by its exponential, to within 2 units in the last place; NaN stays NaN.
-///
-/// A value has the same result in every position.
-pub fn exp_in_place(values: &mut [f64]) {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-        #[expect(unsafe_code, reason = "a function for a processor that has these instructions")]
-        // SAFETY: the processor was just asked whether it has them.
-        unsafe {
-            vectorised(values);
+for_this_processor! {
+    /// Replaces every value by its exponential, to within 2 units in the last place; NaN stays NaN.
+    ///
+    /// A value has the same result in every position.
+    pub fn exp_in_place(values: &mut [f64]) {
+        for value in values {
+            *value = if FUSED { polynomial::<FUSED>(*value) } else { value.exp() };
         }
-        return;
-    }
-    for value in values {
-        *value = value.exp();
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn vectorised(values: &mut [f64]) {
-    for value in values {
-        *value = polynomial(*value);
+for_this_processor! {
+    /// Replaces every value by `factor` exp(`rate` value).
+    pub(crate) fn scaled_exp_in_place(values: &mut [f64], rate: f64, factor: f64) {
+        for value in values {
+            let x = rate * *value;
+            *value = factor * if FUSED { polynomial::<FUSED>(x) } else { x.exp() };
+        }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-#[inline]
-fn polynomial(x: f64) -> f64 {
+#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+#[inline(always)]
+fn polynomial<const FUSED: bool>(x: f64) -> f64 {
     // 1/13!, 1/12!, … 1/2!: what is left out is below 6e-18 of the result.
     const TAYLOR: [f64; 12] = [
         1.0 / 6_227_020_800.0,
@@ -60,22 +56,20 @@ fn polynomial(x: f64) -> f64 {
     // Comparisons, not min and max: NaN passes both.
     let x = if x < LEAST { LEAST } else { x };
     let x = if x > MOST { MOST } else { x };
-    let k = x.mul_add(std::f64::consts::LOG2_E, ROUND) - ROUND;
-    let r = k.mul_add(-LN2_LOW, k.mul_add(-LN2_HIGH, x));
+    let k = multiply_add::<FUSED>(x, std::f64::consts::LOG2_E, ROUND) - ROUND;
+    let r = multiply_add::<FUSED>(k, -LN2_LOW, multiply_add::<FUSED>(k, -LN2_HIGH, x));
     let mut q = TAYLOR[0];
     for coefficient in &TAYLOR[1..] {
-        q = q.mul_add(r, *coefficient);
+        q = multiply_add::<FUSED>(q, r, *coefficient);
     }
-    let p = 1.0 + (r * r).mul_add(q, r);
+    let p = 1.0 + multiply_add::<FUSED>(r * r, q, r);
     // 2ᵏ in two factors: a result below the normal range is reached by a last, correctly rounded step.
-    let half = k.mul_add(0.5, ROUND);
+    let half = multiply_add::<FUSED>(k, 0.5, ROUND);
     let rest = (k - (half - ROUND)) + ROUND;
     p * power_of_two(half) * power_of_two(rest)
 }
 
 // 2ᵏ from ROUND + k.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
 #[inline]
 fn power_of_two(rounded: f64) -> f64 {
     f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52)

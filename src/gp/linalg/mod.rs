@@ -6,6 +6,9 @@
 mod blas;
 mod cholesky;
 mod exp;
+pub(crate) mod panels;
+mod processor;
+mod rows;
 mod tiles;
 
 use ndarray::Array2;
@@ -15,6 +18,9 @@ pub use blas::{Side, add_gram, gemm_nn, gemm_nt, gemm_tn, solve_triangular};
 pub use cholesky::{Cholesky, JITTER_FIRST, JITTER_LAST};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
 pub use exp::exp_in_place;
+pub(crate) use exp::scaled_exp_in_place;
+pub use panels::Triangle;
+pub(crate) use processor::{for_this_processor, multiply_add};
 pub use tiles::TILE;
 pub(crate) use tiles::{add_all, over_chunks, tiles};
 

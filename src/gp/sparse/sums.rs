@@ -3,11 +3,14 @@
 //! Every tile is whitened before it is added. Adding up K_mn K_nm and whitening the sum would save the triangular
 //! solves, but lose positive definiteness where K_mm is ill-conditioned, as it is on ordinary data.
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, s};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
 
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Stationary};
-use crate::gp::linalg::{Side, add_all, add_gram, gemm_tn, mirror_lower, over_chunks, solve_triangular, tiles};
+use crate::gp::linalg::{
+    Side, Triangle, add_all, add_gram, for_this_processor, gemm_tn, mirror_lower, multiply_add, over_chunks,
+    solve_triangular, tiles,
+};
 
 /// Sums over all training rows, at fixed hyper-parameters and inducing points.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,18 +30,6 @@ pub(crate) struct SlopeSums {
     pub dy: Array1<f64>,
 }
 
-/// V for the rows `first..`, transposed, into out: `[b, m]`; lower: `[m, m]` is L.
-pub(crate) fn whitened_tile<C: Covariance>(
-    covariance: &C,
-    first: usize,
-    inducing: &C,
-    lower: ArrayView2<'_, f64>,
-    mut out: ArrayViewMut2<'_, f64>,
-) -> Result<(), GpError> {
-    covariance.tile(first, inducing, out.view_mut())?;
-    solve_triangular(Side::RightTransposed, lower, out)
-}
-
 /// W and V y for y: `[n]` and lower: `[m, m]`, the factor of K_mm.
 pub(crate) fn sums<C: Covariance>(
     covariance: &C,
@@ -46,13 +37,13 @@ pub(crate) fn sums<C: Covariance>(
     lower: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
 ) -> Result<Sums, GpError> {
-    let m = inducing.len();
+    let (m, lower) = (inducing.len(), Triangle::new(lower)?);
     let parts = over_chunks(covariance.len(), m * m, |rows| {
         let mut part = Sums::zeros(m);
         let mut tile = Array2::zeros((rows.len().min(crate::gp::linalg::TILE), m));
         for rows in tiles(rows) {
             let mut v = tile.slice_mut(s![..rows.len(), ..]);
-            whitened_tile(covariance, rows.start, inducing, lower, v.view_mut())?;
+            covariance.whitened(rows.start, inducing, &lower, v.view_mut())?;
             part.add(v.view(), y.slice(s![rows]))?;
         }
         Ok(part)
@@ -96,8 +87,17 @@ pub(crate) fn sums_with_slope(
 /// total ← total + aᵀ y, for a: `[b, m]`, y: `[b]`, in the order of the rows.
 pub(crate) fn add_product(total: &mut Array1<f64>, a: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) {
     for (row, y) in a.outer_iter().zip(y) {
-        for (total, a) in total.iter_mut().zip(row) {
-            *total += y * a;
+        match (total.as_slice_mut(), row.as_slice()) {
+            (Some(total), Some(row)) => add_multiple(total, *y, row),
+            _ => total.scaled_add(*y, &row),
+        }
+    }
+}
+
+for_this_processor! {
+    fn add_multiple(total: &mut [f64], factor: f64, row: &[f64]) {
+        for (total, value) in total.iter_mut().zip(row) {
+            *total = multiply_add::<FUSED>(factor, *value, *total);
         }
     }
 }

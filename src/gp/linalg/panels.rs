@@ -1,0 +1,197 @@
+//! Products and triangular solves for eight rows at a time, against a matrix that many rows share.
+//!
+//! BLAS is at its best with large square matrices. Here a few rows meet a matrix of some dozen to some hundred columns,
+//! again and again, and what happens to them stays in the first cache: distances, the kernel, the triangular solve.
+//! A panel holds eight rows, entry by entry: `panel[j][i]` is entry j of row i, so that one vector instruction
+//! serves several rows. What a row becomes does not depend on its neighbours or on its place in the panel.
+
+use ndarray::{ArrayView2, ArrayViewMut2};
+
+use super::processor::{for_this_processor, multiply_add};
+use crate::gp::GpError;
+
+/// Rows of a panel.
+pub(crate) const LANES: usize = 8;
+/// Columns that one pass of the inner loop computes: with eight rows, as many sums as registers hold.
+pub(crate) const BLOCK: usize = 6;
+
+/// One entry of eight rows.
+pub(crate) type Lane = [f64; LANES];
+/// One entry of six columns.
+pub(crate) type Block = [f64; BLOCK];
+
+/// A matrix `[n, k]` in blocks of six rows, each block entry by entry; the last block is filled up with zeros.
+#[derive(Debug, Clone)]
+pub(crate) struct Packed {
+    inner: usize,
+    blocks: Vec<Block>,
+}
+
+impl Packed {
+    /// The matrix b: `[n, k]`.
+    pub fn new(b: ArrayView2<'_, f64>) -> Self {
+        let (n, inner) = b.dim();
+        let mut blocks = vec![[0.0; BLOCK]; n.div_ceil(BLOCK) * inner];
+        for (j, row) in b.outer_iter().enumerate() {
+            let block = &mut blocks[j / BLOCK * inner..][..inner];
+            block.iter_mut().zip(row).for_each(|(block, value)| block[j % BLOCK] = *value);
+        }
+        Self { inner, blocks }
+    }
+
+    /// The blocks, each with its k entries.
+    pub fn blocks(&self) -> impl Iterator<Item = &[Block]> {
+        self.blocks.chunks_exact(self.inner.max(1))
+    }
+}
+
+/// How many entries a panel needs room for, so that it can be computed by whole blocks.
+pub(crate) fn room(n: usize) -> usize {
+    n.div_ceil(BLOCK) * BLOCK
+}
+
+/// Σₖ a[k] b[k], for six columns and eight rows.
+#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+#[inline(always)]
+pub(crate) fn products<const FUSED: bool>(a: &[Lane], b: &[Block]) -> [Lane; BLOCK] {
+    let mut sums = [[0.0; LANES]; BLOCK];
+    for (a, b) in a.iter().zip(b) {
+        for (sums, b) in sums.iter_mut().zip(b) {
+            for (sum, a) in sums.iter_mut().zip(a) {
+                *sum = multiply_add::<FUSED>(*a, *b, *sum);
+            }
+        }
+    }
+    sums
+}
+
+/// A lower triangular matrix, ready to solve with.
+#[derive(Debug, Clone)]
+pub struct Triangle {
+    n: usize,
+    // Per six rows of L: what stands left of the diagonal block, then that block with the inverse of its diagonal.
+    blocks: Vec<Block>,
+}
+
+impl Triangle {
+    /// lower: `[n, n]`, of which only the lower triangle is read.
+    pub fn new(lower: ArrayView2<'_, f64>) -> Result<Self, GpError> {
+        let n = lower.nrows();
+        if lower.ncols() != n {
+            return Err(GpError::shape(format!("triangle {:?}", lower.shape())));
+        }
+        let mut blocks = Vec::with_capacity((room(n) + BLOCK) * room(n) / (2 * BLOCK));
+        for first in (0..n).step_by(BLOCK) {
+            // Rows beyond the last are those of the unit matrix.
+            let entry = |i: usize, j: usize| if i < n { lower[[i, j]] } else { 0.0 };
+            blocks.extend((0..first).map(|j| std::array::from_fn(|c| entry(first + c, j))));
+            blocks.extend((0..BLOCK).map(|i| -> Block {
+                std::array::from_fn(|j| match (first + i, first + j) {
+                    (row, column) if column < row => entry(row, column),
+                    (row, column) if column == row => {
+                        if row < n {
+                            1.0 / lower[[row, row]]
+                        } else {
+                            1.0
+                        }
+                    }
+                    _ => 0.0,
+                })
+            }));
+        }
+        Ok(Self { n, blocks })
+    }
+
+    /// Solves L v = k for the rows of a panel, in their place; the panel has [`room`] for n entries.
+    pub(crate) fn solve(&self, panel: &mut [Lane]) {
+        solve(&self.blocks, panel);
+    }
+
+    /// Solves X Lᵀ = B in place of x: `[b, n]`: L v = k for every row.
+    pub fn solve_rows(&self, mut x: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+        let b = x.nrows();
+        if x.ncols() != self.n {
+            return Err(GpError::shape(format!("triangle of {} against {:?}", self.n, x.shape())));
+        }
+        let mut panel = vec![[0.0; LANES]; room(self.n)];
+        for first in (0..b).step_by(LANES) {
+            let count = LANES.min(b - first);
+            load(x.slice(ndarray::s![first..first + count, ..]), &mut panel)?;
+            self.solve(&mut panel);
+            store(&panel, x.slice_mut(ndarray::s![first..first + count, ..]))?;
+        }
+        Ok(())
+    }
+}
+
+for_this_processor! {
+    fn solve(blocks: &[Block], panel: &mut [Lane]) {
+        let mut blocks = blocks;
+        for done in (0..panel.len()).step_by(BLOCK) {
+            let (before, rest) = panel.split_at_mut(done);
+            let (left, others) = blocks.split_at(done);
+            let (diagonal, others) = others.split_at(BLOCK);
+            blocks = others;
+            let sums = products::<FUSED>(before, left);
+            for j in 0..BLOCK {
+                let mut value = rest[j];
+                for (value, sum) in value.iter_mut().zip(&sums[j]) {
+                    *value -= sum;
+                }
+                for l in 0..j {
+                    for (value, known) in value.iter_mut().zip(&rest[l]) {
+                        *value = multiply_add::<FUSED>(-diagonal[j][l], *known, *value);
+                    }
+                }
+                for value in &mut value {
+                    *value *= diagonal[j][j];
+                }
+                rest[j] = value;
+            }
+        }
+    }
+}
+
+/// Up to eight rows: `[b, n]` into a panel; rows that are missing become zero.
+pub(crate) fn load(rows: ArrayView2<'_, f64>, panel: &mut [Lane]) -> Result<(), GpError> {
+    let mut slices: [&[f64]; LANES] = [&[]; LANES];
+    for (slice, row) in slices.iter_mut().zip(rows.outer_iter()) {
+        *slice = row.to_slice().ok_or_else(not_by_rows)?;
+    }
+    if rows.nrows() < LANES {
+        panel.fill([0.0; LANES]);
+    }
+    if rows.nrows() == LANES {
+        interleave(&slices, panel);
+    } else {
+        for (i, slice) in slices.iter().enumerate() {
+            panel.iter_mut().zip(*slice).for_each(|(lane, value)| lane[i] = *value);
+        }
+    }
+    Ok(())
+}
+
+/// The first rows of a panel into rows: `[b, n]`.
+pub(crate) fn store(panel: &[Lane], mut rows: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+    for (i, mut row) in rows.outer_iter_mut().enumerate() {
+        let row = row.as_slice_mut().ok_or_else(not_by_rows)?;
+        row.iter_mut().zip(panel).for_each(|(value, lane)| *value = lane[i]);
+    }
+    Ok(())
+}
+
+fn not_by_rows() -> GpError {
+    GpError::shape("a matrix is not stored by rows")
+}
+
+for_this_processor! {
+    fn interleave(rows: &[&[f64]; LANES], panel: &mut [Lane]) {
+        let n = rows.iter().map(|row| row.len()).min().unwrap_or(0);
+        let rows = rows.map(|row| &row[..n]);
+        for (j, lane) in panel[..n].iter_mut().enumerate() {
+            for (value, row) in lane.iter_mut().zip(&rows) {
+                *value = row[j];
+            }
+        }
+    }
+}

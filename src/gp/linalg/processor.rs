@@ -1,0 +1,39 @@
+//! Inner loops compiled twice: for processors with AVX2 and fused multiply-add, and for all others.
+
+/// Defines a function whose body is compiled for both kinds of processor; which one runs is decided when it is called.
+///
+/// The body sees `FUSED`, a constant for [`multiply_add`]: without the instruction a fused product is a slow library call.
+macro_rules! for_this_processor {
+    ($(#[$doc:meta])* $visible:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
+        $(#[$doc])*
+        $visible fn $name($($argument: $kind),*) $(-> $result)? {
+            #[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+            #[inline(always)]
+            #[allow(clippy::allow_attributes, clippy::extra_unused_type_parameters, reason = "not every body multiplies")]
+            fn body<const FUSED: bool>($($argument: $kind),*) $(-> $result)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2,fma")]
+                fn fast($($argument: $kind),*) $(-> $result)? {
+                    body::<true>($($argument),*)
+                }
+                if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+                    #[expect(unsafe_code, reason = "a function for a processor that has these instructions")]
+                    // SAFETY: the processor was just asked whether it has them.
+                    return unsafe { fast($($argument),*) };
+                }
+            }
+            body::<{ cfg!(target_arch = "aarch64") }>($($argument),*)
+        }
+    };
+}
+
+pub(crate) use for_this_processor;
+
+/// a b + c, rounded once where the processor can do that.
+#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+#[inline(always)]
+pub(crate) fn multiply_add<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
+    if FUSED { a.mul_add(b, c) } else { a * b + c }
+}
