@@ -28,11 +28,11 @@ impl Points {
         let mut panel = vec![[0.0; LANES]; room(m)];
         for start in (0..b).step_by(LANES) {
             let (own, count) = (first + start, LANES.min(b - start));
-            load(self.rows().slice(s![own..own + count, ..]), &mut points)?;
+            load(self.rows().slice(s![own..own + count, ..]), &mut points);
             let norms: Lane = std::array::from_fn(|i| if i < count { self.norm(own + i) } else { 0.0 });
             against.squared_distances(&points, &norms, &mut panel);
             finish(&mut panel);
-            store(&panel, out.slice_mut(s![start..start + count, ..]))?;
+            store(&panel, out.slice_mut(s![start..start + count, ..]));
         }
         Ok(())
     }

@@ -112,7 +112,7 @@ fn gemm(
     let lda = leading(a.nrows(), a.ncols(), a.strides())?;
     let ldb = leading(b.nrows(), b.ncols(), b.strides())?;
     let ldc = leading(m, n, c.strides())?;
-    if !a_transposed && rows::pays(m, (k, n)) {
+    if !a_transposed && rows::pays(m, (k, n)) && a.is_standard_layout() && c.is_standard_layout() {
         return rows::multiply(alpha, a, (b, b_transposed), beta, c);
     }
     let word = |transposed| if transposed { CBLAS_TRANSPOSE::CblasTrans } else { CBLAS_TRANSPOSE::CblasNoTrans };

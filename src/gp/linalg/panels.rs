@@ -116,9 +116,9 @@ impl Triangle {
         let mut panel = vec![[0.0; LANES]; room(self.n)];
         for first in (0..b).step_by(LANES) {
             let count = LANES.min(b - first);
-            load(x.slice(ndarray::s![first..first + count, ..]), &mut panel)?;
+            load(x.slice(ndarray::s![first..first + count, ..]), &mut panel);
             self.solve(&mut panel);
-            store(&panel, x.slice_mut(ndarray::s![first..first + count, ..]))?;
+            store(&panel, x.slice_mut(ndarray::s![first..first + count, ..]));
         }
         Ok(())
     }
@@ -153,44 +153,47 @@ for_this_processor! {
 }
 
 /// Up to eight rows: `[b, n]` into a panel; rows that are missing become zero.
-pub(crate) fn load(rows: ArrayView2<'_, f64>, panel: &mut [Lane]) -> Result<(), GpError> {
-    let mut slices: [&[f64]; LANES] = [&[]; LANES];
-    for (slice, row) in slices.iter_mut().zip(rows.outer_iter()) {
-        *slice = row.to_slice().ok_or_else(not_by_rows)?;
-    }
-    if rows.nrows() < LANES {
-        panel.fill([0.0; LANES]);
-    }
-    if rows.nrows() == LANES {
-        interleave(&slices, panel);
-    } else {
-        for (i, slice) in slices.iter().enumerate() {
-            panel.iter_mut().zip(*slice).for_each(|(lane, value)| lane[i] = *value);
+pub(crate) fn load(rows: ArrayView2<'_, f64>, panel: &mut [Lane]) {
+    match rows.to_slice() {
+        Some(all) if rows.nrows() == LANES => interleave(all, rows.ncols(), panel),
+        _ => {
+            panel.fill([0.0; LANES]);
+            for (i, row) in rows.outer_iter().enumerate() {
+                panel.iter_mut().zip(row).for_each(|(lane, value)| lane[i] = *value);
+            }
         }
     }
-    Ok(())
 }
 
 /// The first rows of a panel into rows: `[b, n]`.
-pub(crate) fn store(panel: &[Lane], mut rows: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
-    for (i, mut row) in rows.outer_iter_mut().enumerate() {
-        let row = row.as_slice_mut().ok_or_else(not_by_rows)?;
-        row.iter_mut().zip(panel).for_each(|(value, lane)| *value = lane[i]);
+pub(crate) fn store(panel: &[Lane], mut rows: ArrayViewMut2<'_, f64>) {
+    let (count, n) = rows.dim();
+    match rows.as_slice_mut() {
+        Some(all) if count == LANES => separate(panel, n, all),
+        _ => {
+            for (i, mut row) in rows.outer_iter_mut().enumerate() {
+                row.iter_mut().zip(panel).for_each(|(value, lane)| *value = lane[i]);
+            }
+        }
     }
-    Ok(())
-}
-
-fn not_by_rows() -> GpError {
-    GpError::shape("a matrix is not stored by rows")
 }
 
 for_this_processor! {
-    fn interleave(rows: &[&[f64]; LANES], panel: &mut [Lane]) {
-        let n = rows.iter().map(|row| row.len()).min().unwrap_or(0);
-        let rows = rows.map(|row| &row[..n]);
+    fn interleave(all: &[f64], n: usize, panel: &mut [Lane]) {
+        let rows: [&[f64]; LANES] = std::array::from_fn(|i| &all[i * n..][..n]);
         for (j, lane) in panel[..n].iter_mut().enumerate() {
             for (value, row) in lane.iter_mut().zip(&rows) {
                 *value = row[j];
+            }
+        }
+    }
+}
+
+for_this_processor! {
+    fn separate(panel: &[Lane], n: usize, all: &mut [f64]) {
+        for (i, row) in all.chunks_exact_mut(n.max(1)).enumerate().take(LANES) {
+            for (value, lane) in row.iter_mut().zip(panel) {
+                *value = lane[i];
             }
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn pays(rows: usize, (k, n): (usize, usize)) -> bool {
     rows >= 4 * ROWS && n >= LANES && k >= LANES && k * n <= SHARED
 }
 
-/// c ← `alpha` a b + `beta` c, with a: `[m, k]`, b: `[k, n]`, c: `[m, n]`, all by rows; `turned` says that b is given
+/// c ← `alpha` a b + `beta` c, with a: `[m, k]`, b: `[k, n]`, c: `[m, n]`, all in one piece; `turned` says that b is given
 /// as `[n, k]`.
 pub(super) fn multiply(
     alpha: f64,
@@ -27,24 +27,20 @@ pub(super) fn multiply(
     beta: f64,
     mut c: ArrayViewMut2<'_, f64>,
 ) -> Result<(), GpError> {
-    let (m, inner) = a.dim();
-    let shared = if turned { b.reversed_axes() } else { b };
-    let packed = pack(alpha, shared);
-    let not_by_rows = || GpError::shape("a matrix is not stored by rows");
-    for first in (0..m).step_by(ROWS) {
-        let count = ROWS.min(m - first);
+    let (inner, n) = (a.ncols(), c.ncols());
+    let packed = pack(alpha, if turned { b.reversed_axes() } else { b });
+    let (Some(a), Some(c)) = (a.as_slice(), c.as_slice_mut()) else {
+        return Err(GpError::shape("a matrix is not stored by rows"));
+    };
+    for (a, c) in a.chunks(ROWS * inner).zip(c.chunks_mut(ROWS * n)) {
+        let last = c.len() / n - 1;
         // Missing rows repeat the last one; their results are dropped.
-        let mut rows: [&[f64]; ROWS] = [&[]; ROWS];
-        for (i, row) in rows.iter_mut().enumerate() {
-            *row = a.slice_move(ndarray::s![first + i.min(count - 1), ..]).to_slice().ok_or_else(not_by_rows)?;
-        }
-        for (number, panel) in packed.chunks_exact(inner.max(1)).enumerate() {
+        let rows: [&[f64]; ROWS] = std::array::from_fn(|i| &a[i.min(last) * inner..][..inner]);
+        for (number, panel) in packed.chunks_exact(inner).enumerate() {
             let sums = sums_of(&rows, panel);
-            for (i, sums) in sums.iter().take(count).enumerate() {
-                let mut row = c.row_mut(first + i);
-                let row = row.as_slice_mut().ok_or_else(not_by_rows)?;
-                let end = (number * LANES + LANES).min(row.len());
-                let out = &mut row[number * LANES..end];
+            let columns = number * LANES..(number * LANES + LANES).min(n);
+            for (sums, row) in sums.iter().zip(c.chunks_mut(n)) {
+                let out = &mut row[columns.clone()];
                 if beta == 0.0 {
                     out.copy_from_slice(&sums[..out.len()]);
                 } else {
