@@ -144,12 +144,12 @@ impl<'a> Fit<'a> {
         Ok(())
     }
 
-    // The last one is frozen. A lone one has to find its step sizes first: all of it when frozen moves come after it,
-    // otherwise in its first half.
+    // Step sizes change as long as a frozen stretch still follows. Without frozen moves at the end that stretch is the
+    // last E step, or the second half of a lone one.
     fn e_step(&mut self, last: bool, observer: &mut dyn Observer) -> Result<(), GpError> {
         let (moves, round) = (self.moves(), self.round());
         let adapting = match (last, self.options.iterations, self.options.final_transitions) {
-            (false, ..) | (_, 1, 1..) => moves,
+            (false, ..) | (.., 1..) => moves,
             (_, 1, 0) => moves / 2,
             _ => 0,
         };
