@@ -2,6 +2,8 @@
 
 pub mod hills;
 mod random;
+pub mod steps2d;
 pub mod toy1d;
 
+pub use steps2d::Steps2d;
 pub use toy1d::Toy1d;

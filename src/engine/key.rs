@@ -52,6 +52,9 @@ pub fn train(step: &TrainStep, folds: &str, fold: u32, seed: u64) -> Key {
 /// Predictions: the options, the model and the rows.
 pub fn predict(step: &PredictStep, model: &str, rows: &str, fold: u32) -> Key {
     let mut options = json!({ "intervals": step.intervals, "variance": step.variance, "test_rows": step.test_rows });
+    if step.hidden {
+        options["hidden"] = json!(true);
+    }
     if !step.test_rows {
         let output = step.output.as_ref().map(|output| matches!(output, OutputStep::Directory(_)));
         options["on_invalid"] = json!(step.on_invalid);

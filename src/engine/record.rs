@@ -9,7 +9,7 @@ use super::run::RunOptions;
 use crate::plan::Plan;
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, InputTable, Manifest, ResultsDir, RunId, StoreError, write_views};
-use crate::tables::{CaseRow, MetricRow, RunRow, Timestamp, TimingRow, TraceRow};
+use crate::tables::{CaseRow, HiddenRow, MetricRow, RunRow, Timestamp, TimingRow, TraceRow};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -30,6 +30,7 @@ pub struct Record<'a> {
     pub metrics: Vec<MetricRow>,
     timings: Vec<TimingRow>,
     traces: Vec<TraceRow>,
+    hidden: Vec<HiddenRow>,
     inputs: BTreeMap<String, FileRecord>,
     files: Vec<FileRecord>,
     cache: BTreeSet<String>,
@@ -58,6 +59,7 @@ impl<'a> Record<'a> {
             metrics: Vec::new(),
             timings: Vec::new(),
             traces: Vec::new(),
+            hidden: Vec::new(),
             inputs: BTreeMap::new(),
             files,
             cache: BTreeSet::new(),
@@ -189,6 +191,17 @@ impl<'a> Record<'a> {
         }));
     }
 
+    /// The same for hidden layers.
+    pub fn add_hidden(&mut self, task: &Task, rows: Vec<HiddenRow>) {
+        let run_id = self.run_id.to_string();
+        self.hidden.extend(rows.into_iter().map(|row| HiddenRow {
+            run_id: run_id.clone(),
+            stage: task.stage.clone(),
+            case: task.case.clone(),
+            ..row
+        }));
+    }
+
     /// Adds predictions.
     pub fn add_predictions(&mut self, predicted: Predicted) {
         self.predictions.push(predicted);
@@ -221,6 +234,9 @@ impl<'a> Record<'a> {
         let mut tables = vec![table];
         tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.metrics)?);
         tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.traces)?);
+        if !self.hidden.is_empty() {
+            tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.hidden)?);
+        }
         tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.case_rows())?);
         let whole = Task { case: "default".to_owned(), stage: "run".to_owned(), kind: "run", fold: None };
         self.add_timing(&whole, "write", watch.read(), rows);

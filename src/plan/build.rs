@@ -177,6 +177,7 @@ fn plan_predict(predict: &language::Predict, case: &CaseSpec, base: &Path) -> Pr
         test_rows: matches!(find(case, &predict.input), Some(language::Stage::Split(_))),
         variance: predict.variance.unwrap_or(true),
         intervals,
+        hidden: predict.hidden.unwrap_or(false),
         on_invalid: predict.on_invalid,
         keep: predict.keep.clone().unwrap_or_default(),
         output: predict.output.as_ref().map(|path| OutputStep::new(path, join(base, path))),

@@ -113,6 +113,8 @@ pub struct PredictStep {
     pub intervals: Vec<f64>,
     /// Whether variances are computed.
     pub variance: bool,
+    /// Whether hidden layers are written too.
+    pub hidden: bool,
     /// What happens to rows that the model cannot use.
     pub on_invalid: OnInvalid,
     /// Columns that are passed through.

@@ -5,8 +5,8 @@ use super::train::TrainedModel;
 use crate::eval::normal::normal_quantile;
 use crate::plan::PredictStep;
 use crate::store::InputTable;
-use crate::tables::PredictionBlock;
 use crate::tables::predictions::{interval_columns, interval_quantiles};
+use crate::tables::{HiddenRow, PredictionBlock};
 use ndarray::Axis;
 
 /// What the predictions of one fold are called.
@@ -17,6 +17,37 @@ pub struct Context<'a> {
     pub case: &'a str,
     /// The fold.
     pub fold: i32,
+}
+
+/// The hidden layers of a deep model at these rows of the table; nothing for other models.
+pub fn hidden(
+    model: &TrainedModel,
+    table: &InputTable,
+    rows: &[usize],
+    context: &Context<'_>,
+) -> Result<Vec<HiddenRow>, StageError> {
+    let columns = model.match_features(table)?;
+    let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
+    let mut all = Vec::new();
+    for layer in model.hidden_layers(&x)? {
+        for ((position, output), mean) in layer.mean.indexed_iter() {
+            all.push(HiddenRow {
+                run_id: String::new(),
+                stage: context.stage.to_owned(),
+                case: context.case.to_owned(),
+                fold: context.fold,
+                key: table.key_text(rows[position]),
+                row: rows[position] as i64,
+                layer: layer.layer as i32 + 1,
+                output: output as i32 + 1,
+                x1: x[[position, 0]],
+                x2: x.get([position, 1]).copied(),
+                mean: *mean,
+                std: layer.spread[[position, output]],
+            });
+        }
+    }
+    Ok(all)
 }
 
 /// Predicts these rows of the table; all of them when none are named.

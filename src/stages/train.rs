@@ -2,7 +2,7 @@
 
 use super::StageError;
 use crate::eval::folds::Fold;
-use crate::gp::deep::{self as deep_gp, Checkpoint, DeepGp};
+use crate::gp::deep::{self as deep_gp, Checkpoint, DeepGp, HiddenLayer};
 use crate::gp::exact;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
@@ -146,6 +146,11 @@ impl TrainedModel {
             y_std: std(noise),
             f_std: std(0.0),
         })
+    }
+
+    /// The hidden layers at x: `[p, d]`, columns in the model's order, values in their own units.
+    pub fn hidden_layers(&self, x: &Array2<f64>) -> Result<Vec<HiddenLayer>, StageError> {
+        Ok(self.predictor.hidden_layers(&self.scaling.features(x.view()))?)
     }
 
     /// γ², on the training scale.

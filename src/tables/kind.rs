@@ -7,7 +7,8 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 
 use super::{
-    CaseRow, MetricRow, RunRow, TableError, TimingRow, TraceRow, cases, metrics, predictions, runs, timings, traces,
+    CaseRow, HiddenRow, MetricRow, RunRow, TableError, TimingRow, TraceRow, cases, hidden, metrics, predictions, runs,
+    timings, traces,
 };
 
 /// The tables of a results directory.
@@ -21,6 +22,8 @@ pub enum TableKind {
     Timings,
     /// One row per step of a Markov chain.
     Traces,
+    /// One row per output of a hidden layer and row; only where it was asked for.
+    Hidden,
     /// One row: the run itself.
     Runs,
     /// One row per matrix entry of a case.
@@ -29,7 +32,8 @@ pub enum TableKind {
 
 impl TableKind {
     /// All tables, in the order of the documentation.
-    pub const ALL: [Self; 6] = [Self::Predictions, Self::Metrics, Self::Timings, Self::Traces, Self::Runs, Self::Cases];
+    pub const ALL: [Self; 7] =
+        [Self::Predictions, Self::Metrics, Self::Timings, Self::Traces, Self::Hidden, Self::Runs, Self::Cases];
 
     /// The name: also that of its directory.
     pub fn name(self) -> &'static str {
@@ -38,6 +42,7 @@ impl TableKind {
             Self::Metrics => "metrics",
             Self::Timings => "timings",
             Self::Traces => "traces",
+            Self::Hidden => "hidden",
             Self::Runs => "runs",
             Self::Cases => "cases",
         }
@@ -50,6 +55,7 @@ impl TableKind {
             Self::Metrics => metrics::SCHEMA_VERSION,
             Self::Timings => timings::SCHEMA_VERSION,
             Self::Traces => traces::SCHEMA_VERSION,
+            Self::Hidden => hidden::SCHEMA_VERSION,
             Self::Runs => runs::SCHEMA_VERSION,
             Self::Cases => cases::SCHEMA_VERSION,
         }
@@ -62,6 +68,7 @@ impl TableKind {
             Self::Metrics => MetricRow::schema(),
             Self::Timings => TimingRow::schema(),
             Self::Traces => TraceRow::schema(),
+            Self::Hidden => HiddenRow::schema(),
             Self::Runs => RunRow::schema(),
             Self::Cases => CaseRow::schema(),
         }

@@ -6,6 +6,7 @@
 
 pub mod cases;
 mod cell;
+pub mod hidden;
 mod kind;
 pub mod metrics;
 pub mod predictions;
@@ -16,6 +17,7 @@ pub mod traces;
 
 pub use cases::CaseRow;
 pub use cell::Cell;
+pub use hidden::HiddenRow;
 pub use kind::{TableKind, TableRow};
 pub use metrics::MetricRow;
 pub use predictions::PredictionBlock;

@@ -118,7 +118,7 @@ fn generate_makes_the_committed_data() {
     let read = |path| {
         let selection = Selection {
             key: Some("row_id".to_owned()),
-            features: vec!["x".to_owned()],
+            features: vec!["x*".to_owned()],
             target: Some("y".to_owned()),
             extra: vec!["split".to_owned()],
         };
@@ -130,4 +130,7 @@ fn generate_makes_the_committed_data() {
         let same = read(sandbox.path("made.parquet")) == read(committed.join(format!("draw-{draw}.parquet")));
         assert!(same, "draw {draw}: run the command in data/README.md");
     }
+    sandbox.run("generate steps2d --seed 1 --output made.parquet").succeeded();
+    let same = read(sandbox.path("made.parquet")) == read(committed.with_file_name("steps2d.parquet"));
+    assert!(same, "steps2d: run the command in data/README.md");
 }

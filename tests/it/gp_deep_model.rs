@@ -313,3 +313,55 @@ proptest! {
         }
     }
 }
+
+/// Layer by layer from the parts of the model, with plain loops.
+#[test]
+fn hidden_layers_agree_with_their_definition() {
+    let kind = options(false, Architecture::Composition, 3, (ACA, PriorMean::Zero), (HMC, 4));
+    let (gp, _) = run(&kind, 40, None);
+    let parts = gp.parts();
+    let x_new = normal_matrix(9, 11, 2);
+    let found = gp.hidden_layers(x_new.view()).unwrap();
+    assert_eq!(found.iter().map(|layer| layer.layer).collect::<Vec<_>>(), [0, 1]);
+    let length = parts.numbers["design"][[0, 1]];
+    let covariance = |a: ndarray::ArrayView1<'_, f64>, b: ndarray::ArrayView1<'_, f64>| {
+        let s = 3.0_f64.sqrt() * a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt() / length;
+        (1.0 + s) * (-s).exp()
+    };
+    let mut sums = vec![(Array2::<f64>::zeros((11, 2)), Array2::<f64>::zeros((11, 2))); 2];
+    for particle in 0..3 {
+        let mut values = x_new.clone();
+        for (level, (sum, squares)) in sums.iter_mut().enumerate() {
+            let weights = &parts.numbers[&format!("p{particle:04}.weights.{level}")];
+            let anchors = if level == 0 {
+                &parts.numbers["anchors"]
+            } else {
+                &parts.numbers[&format!("p{particle:04}.below.{level}")]
+            };
+            values = Array2::from_shape_fn((11, 2), |(i, c)| {
+                (0..anchors.nrows()).map(|a| covariance(values.row(i), anchors.row(a)) * weights[[a, c]]).sum()
+            });
+            *sum += &values;
+            *squares += &(&values * &values);
+        }
+    }
+    for (layer, (sum, squares)) in found.iter().zip(&sums) {
+        for (index, mean) in layer.mean.indexed_iter() {
+            let expected = sum[index] / 3.0;
+            let spread = (squares[index] / 3.0 - expected * expected).max(0.0).sqrt();
+            assert!((mean - expected).abs() < 1e-9 && (layer.spread[index] - spread).abs() < 1e-6, "{index:?}");
+        }
+    }
+    // Injective layers are increasing maps of the feature.
+    let kind = options(false, Architecture::Injective, 3, (HiddenKind::Full, PriorMean::Zero), (HMC, 0));
+    let (gp, _) = run(&kind, 40, None);
+    let line = Array2::from_shape_fn((50, 1), |(i, _)| i as f64 / 25.0 - 1.0);
+    let layers = gp.hidden_layers(line.view()).unwrap();
+    assert_eq!(layers.len(), 2);
+    assert!(layers.iter().all(|layer| layer.mean.column(0).windows(2).into_iter().all(|pair| pair[0] < pair[1])));
+    // One interpolation stands for both layers.
+    let (gp, _) =
+        run(&options(false, Architecture::Composition, 3, (HiddenKind::Sparse, PriorMean::Zero), (HMC, 0)), 40, None);
+    let layers = gp.hidden_layers(x_new.view()).unwrap();
+    assert_eq!(layers.iter().map(|layer| layer.layer).collect::<Vec<_>>(), [1]);
+}

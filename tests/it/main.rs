@@ -46,6 +46,7 @@ mod import_csv;
 mod inspect;
 mod locks;
 mod naive;
+mod paper;
 mod pipelines;
 mod prune;
 mod python;

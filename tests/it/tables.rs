@@ -6,7 +6,8 @@ use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, TimeUnit};
 use stride_pipe::tables::predictions::{batches, interval_columns, quantile_column};
 use stride_pipe::tables::{
-    CaseRow, MetricRow, PredictionBlock, RunRow, TableError, TableKind, TableRow, Timestamp, TimingRow, TraceRow,
+    CaseRow, HiddenRow, MetricRow, PredictionBlock, RunRow, TableError, TableKind, TableRow, Timestamp, TimingRow,
+    TraceRow,
 };
 
 /// The contract, literally: a space before the type, `?` for nullable, utf8 unless said.
@@ -24,6 +25,9 @@ fn contract(kind: TableKind) -> &'static str {
         TableKind::Traces => {
             "run_id, stage, case, fold i32, particle i32, iteration i32, phase, step i32, log_likelihood f64, bound f64?, \
              acceptance f64?, step_size f64?, variance f64, length f64?, noise f64, jitter f64, inducing i32"
+        }
+        TableKind::Hidden => {
+            "run_id, stage, case, fold i32, key, row i64, layer i32, output i32, x1 f64, x2 f64?, mean f64, std f64"
         }
         TableKind::Runs => {
             "run_id, pipeline_file, status, started_at timestamp, finished_at timestamp, version, seed i64, host, threads i32, \
@@ -120,6 +124,7 @@ fn no_rows_still_have_all_columns() {
         (TableKind::Metrics, MetricRow::batch(&[]).unwrap()),
         (TableKind::Timings, TimingRow::batch(&[]).unwrap()),
         (TableKind::Traces, TraceRow::batch(&[]).unwrap()),
+        (TableKind::Hidden, HiddenRow::batch(&[]).unwrap()),
         (TableKind::Runs, RunRow::batch(&[]).unwrap()),
         (TableKind::Cases, CaseRow::batch(&[]).unwrap()),
     ] {

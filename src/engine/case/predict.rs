@@ -11,12 +11,13 @@ use crate::plan::{ModelSource, PredictStep, Stage};
 use crate::stages::train::TrainedModel;
 use crate::stages::{StageError, predict};
 use crate::store::model::model_path;
-use crate::store::{Draft, ModelFile, read_predictions, write_predictions};
+use crate::store::{Draft, ModelFile, read_predictions, read_table, write_predictions, write_rows};
 use crate::tables::predictions::PredictionBlock;
 use serde_json::Value as Json;
 use std::rc::Rc;
 
 pub(super) const PREDICTIONS: &str = "predictions.parquet";
+const HIDDEN: &str = "hidden.parquet";
 
 impl<'a> CaseRun<'a, '_> {
     pub(super) fn predict(&mut self, stage: &'a Stage, step: &PredictStep) -> Result<Output, RunError> {
@@ -69,6 +70,9 @@ impl<'a> CaseRun<'a, '_> {
         let key = key::predict(step, &model.hash, &folds.key.hash, fold);
         let entry = self.perform(task, &key, |run, draft| run.predict_rows(task, step, model, folds, draft))?;
         let block = read_predictions(&entry.file(PREDICTIONS))?;
+        if step.hidden {
+            self.shared.record.add_hidden(task, read_table(&entry.file(HIDDEN))?);
+        }
         // The cache knows neither stage nor case: another one may have put it there.
         let block = PredictionBlock { stage: task.stage.clone(), case: task.case.clone(), ..block };
         Ok((key.hash, Predicted::Block(Box::new(block))))
@@ -88,13 +92,16 @@ impl<'a> CaseRun<'a, '_> {
         let rows = chosen[fold as usize].test.as_slice();
         let watch = Stopwatch::start();
         let context = predict::Context { stage: &task.stage, case: &task.case, fold: fold as i32 };
-        let block = ModelFile::load(&model.path)
+        let model = ModelFile::load(&model.path)
             .and_then(|file| TrainedModel::from_file(&file, &model.path))
-            .map_err(StageError::from)
-            .and_then(|model| predict::run(step, &model, &table, Some(rows), &context))
-            .map_err(failed(task))?;
-        write_predictions(&draft.file(PREDICTIONS), &block)?;
+            .map_err(|error| failed(task)(StageError::from(error)))?;
+        let block = predict::run(step, &model, &table, Some(rows), &context).map_err(failed(task))?;
         let timings = vec![self.shared.record.timing(task, "online", watch.read(), block.rows())];
+        write_predictions(&draft.file(PREDICTIONS), &block)?;
+        if step.hidden {
+            let hidden = predict::hidden(&model, &table, rows, &context).map_err(failed(task))?;
+            write_rows(&draft.file(HIDDEN), &hidden)?;
+        }
         Ok(Work { timings, outcome: format!("{} rows", block.rows()), notes: Json::Null })
     }
 }

@@ -38,7 +38,7 @@ use em::Fit;
 
 pub use checkpoint::{Checkpoint, ParticleState};
 pub use diagnostics::Diagnostics;
-pub use model::{DeepGp, DeepParts};
+pub use model::{DeepGp, DeepParts, HiddenLayer};
 pub use options::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start};
 pub use pivots::choose as choose_pivots;
 pub use problem::{Points, Problem};

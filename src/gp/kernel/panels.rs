@@ -23,6 +23,9 @@ impl Points {
         finish: impl Fn(&mut [Lane]),
     ) -> Result<(), GpError> {
         let ((b, m), d) = (out.dim(), self.rows().ncols());
+        if other.rows().ncols() != d || other.len() < m || self.len() < first + b {
+            return Err(GpError::shape(format!("[{b}, {m}] covariances of {} and {} points", self.len(), other.len())));
+        }
         let against = Against::new(other, m);
         let mut points = vec![[0.0; LANES]; d];
         let mut panel = vec![[0.0; LANES]; room(m)];

@@ -13,6 +13,19 @@ const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 // Beyond these the result is 0 or infinite anyway, and k stays small enough for two factors of 2ᵏ.
 const LEAST: f64 = -800.0;
 const MOST: f64 = 800.0;
+// (exp r − 1 − r)/r² with the least largest error on |r| ≤ ½ ln 2 (Remez): below 4e-18 of exp r.
+const QUOTIENT: [f64; 10] = [
+    2.500_006_160_283_566_6e-8,
+    2.763_024_837_921_144e-7,
+    2.755_758_637_384_016_5e-6,
+    2.480_149_309_890_655e-5,
+    1.984_126_950_657_868_8e-4,
+    1.388_888_894_363_011_4e-3,
+    8.333_333_333_494_461e-3,
+    4.166_666_666_653_015_5e-2,
+    1.666_666_666_666_641_3e-1,
+    5.000_000_000_000_011e-1,
+];
 // ln of the smallest normal number, nearly.
 const LEAST_NORMAL: f64 = -708.0;
 
@@ -54,19 +67,6 @@ fn polynomial<const FUSED: bool>(x: f64) -> f64 {
 #[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
 #[inline(always)]
 fn reduced<const FUSED: bool>(x: f64) -> (f64, f64) {
-    // (exp r − 1 − r)/r² with the least largest error on |r| ≤ ½ ln 2 (Remez): below 4e-18 of exp r.
-    const QUOTIENT: [f64; 10] = [
-        2.500_006_160_283_566_6e-8,
-        2.763_024_837_921_144e-7,
-        2.755_758_637_384_016_5e-6,
-        2.480_149_309_890_655e-5,
-        1.984_126_950_657_868_8e-4,
-        1.388_888_894_363_011_4e-3,
-        8.333_333_333_494_461e-3,
-        4.166_666_666_653_015_5e-2,
-        1.666_666_666_666_641_3e-1,
-        5.000_000_000_000_011e-1,
-    ];
     let k = multiply_add::<FUSED>(x, std::f64::consts::LOG2_E, ROUND) - ROUND;
     let r = multiply_add::<FUSED>(k, -LN2_LOW, multiply_add::<FUSED>(k, -LN2_HIGH, x));
     let mut q = QUOTIENT[0];

@@ -7,9 +7,8 @@ macro_rules! for_this_processor {
     ($(#[$doc:meta])* $visible:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$doc])*
         $visible fn $name($($argument: $kind),*) $(-> $result)? {
-            #[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+            // Always: it is compiled for the instructions of the function that it becomes a part of.
             #[inline(always)]
-            #[allow(clippy::allow_attributes, clippy::extra_unused_type_parameters, reason = "not every body multiplies")]
             fn body<const FUSED: bool>($($argument: $kind),*) $(-> $result)? $body
 
             #[cfg(target_arch = "x86_64")]

@@ -16,6 +16,8 @@ pub struct Predict {
     pub intervals: Option<Vec<Level>>,
     /// false: means only, faster. Default: true.
     pub variance: Option<bool>,
+    /// true: the values of the hidden layers at the test rows go to the table `hidden`; for deep methods. Default: false.
+    pub hidden: Option<bool>,
     /// What happens to rows with a null, NaN or infinite feature: the run fails, their predictions are null, or they are
     /// left out; counted in every case. Default: error.
     #[serde(default)]

@@ -24,6 +24,13 @@ pub fn check_predict(stages: &[Entry], options: &Node, problems: &mut Diagnostic
             problems.push(Diagnostic::new(option.origin, message).help(help));
         }
     }
+    if let (Some((input, _)), Some(hidden)) = (text(options, "input"), options.entry("hidden"))
+        && matches!(find(stages, input), Some(("ingest", _)))
+    {
+        let message = format!("`hidden` is for test rows, and `{input}` is an ingest stage");
+        let help = "leave it out, or give the model's split stage as `input`";
+        problems.push(Diagnostic::new(hidden.origin, message).help(help));
+    }
     if let Some(keep) = options.entry("keep") {
         check_keep(&keep.node, problems);
     }

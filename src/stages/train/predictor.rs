@@ -3,7 +3,7 @@
 use super::deep;
 use super::tensors::{Tensors, columns, one, rows, scalar, vector};
 use crate::gp::GpError;
-use crate::gp::deep::DeepGp;
+use crate::gp::deep::{DeepGp, HiddenLayer};
 use crate::gp::exact::{ExactGp, Prediction};
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::sparse::{SparseGp, SparseParts};
@@ -75,6 +75,14 @@ impl Predictor {
             Self::Gp { gp, .. } => gp.predict(x.view(), variance),
             Self::Sparse { gp, .. } => gp.predict(x.view(), variance),
             Self::Deep { gp, .. } => gp.predict(x.view(), variance),
+        }
+    }
+
+    /// The hidden layers at x: `[p, d]`, on the training scale; none for methods without.
+    pub fn hidden_layers(&self, x: &Array2<f64>) -> Result<Vec<HiddenLayer>, GpError> {
+        match self {
+            Self::Gp { .. } | Self::Sparse { .. } => Ok(Vec::new()),
+            Self::Deep { gp, .. } => gp.hidden_layers(x.view()),
         }
     }
 

@@ -26,12 +26,16 @@ pub(super) enum Hidden {
         layers: Vec<Link>,
     },
     /// By the map g of the last layer (injective).
-    Map {
-        /// g at the knots.
-        g: Vec<f64>,
-        /// Its slopes at both ends.
-        ends: (f64, f64),
-    },
+    Maps(Vec<Map>),
+}
+
+/// The map of one injective layer, from the feature to the inputs of the next.
+#[derive(Debug, Clone)]
+pub(super) struct Map {
+    /// g at the knots.
+    pub g: Vec<f64>,
+    /// Its slopes at both ends.
+    pub ends: (f64, f64),
 }
 
 /// One layer of a chain.
@@ -57,20 +61,24 @@ pub(super) struct Top {
 }
 
 impl Component {
-    /// The inputs of the top layer at x: `[b, d]`, whose start values are start: `[b, D]`.
+    /// The inputs of the top layer at x: `[b, d]`, whose start values are start: `[b, D]`; `see` gets the values of
+    /// every hidden layer on the way, bottom layer first.
     pub fn inputs(
         &self,
         design: &Design,
-        x: ArrayView2<'_, f64>,
-        start: ArrayView2<'_, f64>,
+        (x, start): (ArrayView2<'_, f64>, ArrayView2<'_, f64>),
+        mut see: impl FnMut(usize, &Array2<f64>),
     ) -> Result<Array2<f64>, GpError> {
+        let mut values = start.to_owned();
         match &self.hidden {
-            Hidden::Map { g, ends } => {
+            Hidden::Maps(maps) => {
                 let spots = design.spots(x).ok_or_else(|| GpError::shape("a map without knots"))?;
-                Ok(knots::values(&spots, g, *ends))
+                for (index, map) in maps.iter().enumerate() {
+                    values = knots::values(&spots, &map.g, map.ends);
+                    see(index, &values);
+                }
             }
             Hidden::Chain { bottom, layers } => {
-                let mut values = start.to_owned();
                 for (index, link) in layers.iter().enumerate() {
                     let at = if index == 0 {
                         Warped::stationary(design.kernel, *bottom, x, &design.x_centre)?
@@ -82,10 +90,27 @@ impl Component {
                     let mut next = design.mean(values.view());
                     gemm_nn(1.0, k.view(), link.weights.view(), 1.0, next.view_mut())?;
                     values = next;
+                    // One interpolation may stand for all layers.
+                    see(design.layers - layers.len() + index, &values);
                 }
-                Ok(values)
             }
         }
+        Ok(values)
+    }
+
+    // For a prediction only the last map counts: injective maps are from the feature itself.
+    fn last_inputs(
+        &self,
+        design: &Design,
+        x: ArrayView2<'_, f64>,
+        start: ArrayView2<'_, f64>,
+    ) -> Result<Array2<f64>, GpError> {
+        if let (Hidden::Maps(maps), Some(spots)) = (&self.hidden, design.spots(x))
+            && let Some(map) = maps.last()
+        {
+            return Ok(knots::values(&spots, &map.g, map.ends));
+        }
+        self.inputs(design, (x, start), |_, _| {})
     }
 
     /// Mean and (when asked for) latent variance at x: `[b, d]`, of the first `count` rows.
@@ -97,7 +122,7 @@ impl Component {
         count: usize,
         variance: bool,
     ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
-        let inputs = self.inputs(design, x, start)?;
+        let inputs = self.last_inputs(design, x, start)?;
         let stars = design.top(x, inputs.view(), hyper)?;
         let mut k = Array2::zeros((x.nrows(), self.top.anchors.len()));
         stars.tile(0, &self.top.anchors, k.view_mut())?;

@@ -19,6 +19,8 @@ use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use component::Component;
 
+pub use predict::HiddenLayer;
+
 /// Everything that makes up a trained deep Gaussian process, as a model file keeps it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeepParts {

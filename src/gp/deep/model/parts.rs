@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array1, Array2, ArrayView1, Axis};
 
-use super::component::{Component, Hidden, Link, Top};
+use super::component::{Component, Hidden, Link, Map, Top};
 use super::{DeepParts, Design, Diagnostics};
 use crate::gp::GpError;
 use crate::gp::deep::em::Fit;
@@ -240,13 +240,17 @@ impl Reader<'_> {
     fn component(&self, design: &Design, bottom: (f64, f64), index: usize) -> Result<Component, GpError> {
         let name = |what: &str| format!("p{index:04}.{what}");
         let hidden = match &design.knots {
-            Some(knots) => {
-                let u: Array1<f64> = self.row(&name(&format!("u.{}", design.layers - 1)))?.into();
-                if u.len() != knots.at.len() {
-                    return Err(GpError::shape("as many slopes as knots"));
-                }
-                Hidden::Map { g: knots.integrate(u.view()), ends: knots.ends(u.view()) }
-            }
+            Some(knots) => Hidden::Maps(
+                (0..design.layers)
+                    .map(|level| {
+                        let u: Array1<f64> = self.row(&name(&format!("u.{level}")))?.into();
+                        if u.len() != knots.at.len() {
+                            return Err(GpError::shape("as many slopes as knots"));
+                        }
+                        Ok(Map { g: knots.integrate(u.view()), ends: knots.ends(u.view()) })
+                    })
+                    .collect::<Result<_, _>>()?,
+            ),
             None => Hidden::Chain { bottom, layers: self.links(design, bottom, index)? },
         };
         Ok(Component { hidden, top: self.top(design, index)? })

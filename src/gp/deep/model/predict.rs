@@ -8,6 +8,17 @@ use crate::gp::GpError;
 use crate::gp::exact::Prediction;
 use crate::gp::kernel::ROW_TILE;
 
+/// What the particles say of one hidden layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HiddenLayer {
+    /// Its number; 0 is next to the features.
+    pub layer: usize,
+    /// Mean over the particles, `[p, D]`.
+    pub mean: Array2<f64>,
+    /// Standard deviation between the particles, `[p, D]`.
+    pub spread: Array2<f64>,
+}
+
 impl DeepGp {
     /// Predicts `x_star`: `[p, d]`; `variance` asks for the variances too.
     ///
@@ -32,10 +43,7 @@ impl DeepGp {
 
     fn predict_tile(&self, rows: ArrayView2<'_, f64>, variance: bool) -> Result<(Vec<f64>, Vec<f64>), GpError> {
         let count = rows.nrows();
-        // Filled up with the centre, a harmless point.
-        let mut x = Array2::from_shape_fn((ROW_TILE, rows.ncols()), |(_, j)| self.design.x_centre[j]);
-        x.slice_mut(s![..count, ..]).assign(&rows);
-        let start = self.design.start_values(x.view())?;
+        let (x, start) = self.filled(rows)?;
         let all: Vec<(Vec<f64>, Vec<f64>)> = self
             .components
             .iter()
@@ -52,5 +60,46 @@ impl DeepGp {
             .map(|i| all.iter().map(|(means, variances)| (variances[i] + (means[i] - mean[i]).powi(2)) * share).sum())
             .collect();
         Ok((mean, spread))
+    }
+
+    /// The values of the hidden layers at x: `[p, d]`, bottom layer first: their mean over the particles, and the
+    /// standard deviation between them. Layers that one interpolation stands for (`sparse`) are not there.
+    pub fn hidden_layers(&self, x: ArrayView2<'_, f64>) -> Result<Vec<HiddenLayer>, GpError> {
+        let ((p, d), width) = (x.dim(), self.design.width());
+        if d != self.design.x_centre.len() {
+            let known = self.design.x_centre.len();
+            return Err(GpError::shape(format!("{d} features; the model has {known}")));
+        }
+        let empty = |layer| HiddenLayer { layer, mean: Array2::zeros((p, width)), spread: Array2::zeros((p, width)) };
+        let mut layers: Vec<HiddenLayer> = (0..self.design.layers).map(empty).collect();
+        let mut seen = vec![0_usize; layers.len()];
+        for component in &self.components {
+            for first in (0..p).step_by(ROW_TILE) {
+                let rows = s![first..(first + ROW_TILE).min(p), ..];
+                let (x, start) = self.filled(x.slice(rows))?;
+                component.inputs(&self.design, (x.view(), start.view()), |layer, values| {
+                    seen[layer] += 1;
+                    let mut mean = layers[layer].mean.slice_mut(rows);
+                    let values = values.slice(s![..mean.nrows(), ..]);
+                    mean += &values;
+                    let mut squares = layers[layer].spread.slice_mut(rows);
+                    squares.zip_mut_with(&values, |sum, value| *sum += value * value);
+                })?;
+            }
+        }
+        let count = self.components.len() as f64;
+        for layer in &mut layers {
+            layer.mean /= count;
+            layer.spread.zip_mut_with(&layer.mean, |sum, mean| *sum = (*sum / count - mean * mean).max(0.0).sqrt());
+        }
+        Ok(layers.into_iter().zip(seen).filter(|(_, seen)| *seen > 0).map(|(layer, _)| layer).collect())
+    }
+
+    // A full tile with these rows first, filled up with the centre, a harmless point; and their start values.
+    fn filled(&self, rows: ArrayView2<'_, f64>) -> Result<(Array2<f64>, Array2<f64>), GpError> {
+        let mut x = Array2::from_shape_fn((ROW_TILE, rows.ncols()), |(_, j)| self.design.x_centre[j]);
+        x.slice_mut(s![..rows.nrows(), ..]).assign(&rows);
+        let start = self.design.start_values(x.view())?;
+        Ok((x, start))
     }
 }
