@@ -3,7 +3,9 @@
 use crate::naive::{self, normal_matrix, relative_error, with_threads};
 use ndarray::{Array2, s};
 use stride_pipe::gp::GpError;
-use stride_pipe::gp::linalg::{Cholesky, Side, add_gram, dot, exp_in_place, gemm_nt, gemm_tn, solve_triangular};
+use stride_pipe::gp::linalg::{
+    Cholesky, Side, add_gram, dot, exp_in_place, gemm_nn, gemm_nt, gemm_tn, solve_triangular,
+};
 
 fn positive(seed: u64, n: usize) -> Array2<f64> {
     let a = normal_matrix(seed, n, n);
@@ -203,4 +205,46 @@ fn an_exponential_does_not_depend_on_its_position() {
     let mut one = [0.0];
     exp_in_place(&mut one);
     assert_eq!(one, [1.0]);
+}
+
+/// Around the sizes of panels and blocks, and where another way is chosen.
+#[test]
+fn rows_times_a_small_matrix_agree_with_loops() {
+    for (rows, inner, columns) in [(23, 8, 8), (24, 8, 8), (25, 9, 13), (60, 30, 50), (101, 125, 30), (24, 7, 64)] {
+        let (a, b) = (normal_matrix(1, rows, inner), normal_matrix(2, inner, columns));
+        let start = normal_matrix(3, rows, columns);
+        let expected = Array2::from_shape_fn((rows, columns), |(i, j)| {
+            -0.5 * (0..inner).map(|k| a[[i, k]] * b[[k, j]]).sum::<f64>() + 2.0 * start[[i, j]]
+        });
+        let mut plain = start.clone();
+        gemm_nn(-0.5, a.view(), b.view(), 2.0, plain.view_mut()).unwrap();
+        assert!(relative_error(&plain, &expected) < 1e-13, "{rows} {inner} {columns}");
+        let turned = b.t().as_standard_layout().into_owned();
+        let mut transposed = start.clone();
+        gemm_nt(-0.5, a.view(), turned.view(), 2.0, transposed.view_mut()).unwrap();
+        assert_eq!(plain, transposed);
+        // What stands there does not matter with the factor 0, not even NaN.
+        let mut fresh = Array2::from_elem((rows, columns), f64::NAN);
+        gemm_nn(1.0, a.view(), b.view(), 0.0, fresh.view_mut()).unwrap();
+        assert!(fresh.iter().all(|value| value.is_finite()));
+    }
+}
+
+#[test]
+fn rows_are_solved_with_a_triangle_as_by_loops() {
+    for (rows, n) in [(7, 12), (8, 1), (8, 6), (9, 5), (16, 7), (31, 50), (40, 125)] {
+        let lower = Cholesky::factor(positive(n as u64, n), "a").unwrap().lower().to_owned();
+        let b = normal_matrix(5, rows, n);
+        let mut x = b.clone();
+        solve_triangular(Side::RightTransposed, lower.view(), x.view_mut()).unwrap();
+        for (x, b) in x.outer_iter().zip(b.outer_iter()) {
+            assert!(relative_error(&x.to_owned(), &naive::solve_lower(&lower, b)) < 1e-12, "{rows} {n}");
+        }
+        // A row is its own, wherever it stands.
+        if rows >= 9 {
+            let mut part = b.slice(s![1.., ..]).to_owned();
+            solve_triangular(Side::RightTransposed, lower.view(), part.view_mut()).unwrap();
+            assert_eq!(part, x.slice(s![1.., ..]));
+        }
+    }
 }
