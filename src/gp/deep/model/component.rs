@@ -21,8 +21,9 @@ pub(super) struct Component {
 pub(super) enum Hidden {
     /// Layer by layer: mean + k(·, anchors) weights.
     Chain {
-        /// Variance and length of the bottom covariance.
-        bottom: (f64, f64),
+        /// Weights of the first layer, `[r, D]`; its anchors are those of all particles.
+        first: Array2<f64>,
+        /// The layers above.
         layers: Vec<Link>,
     },
     /// By the map g of the last layer (injective).
@@ -32,6 +33,35 @@ pub(super) enum Hidden {
         /// Its slopes at both ends.
         ends: (f64, f64),
     },
+}
+
+/// The covariance of the first hidden layer, the same for all particles: it sees the features alone.
+#[derive(Debug, Clone)]
+pub(super) struct Bottom {
+    /// Variance and length.
+    pub scale: (f64, f64),
+    /// What it knows of the anchors.
+    pub anchors: Warped,
+}
+
+impl Bottom {
+    /// The covariances of x: `[b, d]` with the anchors, `[b, r]`.
+    pub fn covariances(&self, design: &Design, x: ArrayView2<'_, f64>) -> Result<Array2<f64>, GpError> {
+        let at = Warped::stationary(design.kernel, self.scale, x, &design.x_centre)?;
+        let mut k = Array2::zeros((x.nrows(), self.anchors.len()));
+        at.tile(0, &self.anchors, k.view_mut())?;
+        Ok(k)
+    }
+}
+
+/// What all particles need of a tile of rows.
+pub(super) struct Rows<'a> {
+    /// Features, `[b, d]`.
+    pub x: ArrayView2<'a, f64>,
+    /// Start values of the hidden layers, `[b, D]`.
+    pub start: ArrayView2<'a, f64>,
+    /// Covariances with the anchors of the first hidden layer, `[b, r]`; empty where there are none.
+    pub bottom: ArrayView2<'a, f64>,
 }
 
 /// One layer of a chain.
@@ -57,26 +87,19 @@ pub(super) struct Top {
 }
 
 impl Component {
-    /// The inputs of the top layer at x: `[b, d]`, whose start values are start: `[b, D]`.
-    pub fn inputs(
-        &self,
-        design: &Design,
-        x: ArrayView2<'_, f64>,
-        start: ArrayView2<'_, f64>,
-    ) -> Result<Array2<f64>, GpError> {
+    /// The inputs of the top layer.
+    fn inputs(&self, design: &Design, rows: &Rows<'_>) -> Result<Array2<f64>, GpError> {
+        let x = rows.x;
         match &self.hidden {
             Hidden::Map { g, ends } => {
                 let spots = design.spots(x).ok_or_else(|| GpError::shape("a map without knots"))?;
                 Ok(knots::values(&spots, g, *ends))
             }
-            Hidden::Chain { bottom, layers } => {
-                let mut values = start.to_owned();
-                for (index, link) in layers.iter().enumerate() {
-                    let at = if index == 0 {
-                        Warped::stationary(design.kernel, *bottom, x, &design.x_centre)?
-                    } else {
-                        design.hidden(x, values.view())?
-                    };
+            Hidden::Chain { first, layers } => {
+                let mut values = design.mean(rows.start);
+                gemm_nn(1.0, rows.bottom, first.view(), 1.0, values.view_mut())?;
+                for link in layers {
+                    let at = design.hidden(x, values.view())?;
                     let mut k = Array2::zeros((x.nrows(), link.anchors.len()));
                     at.tile(0, &link.anchors, k.view_mut())?;
                     let mut next = design.mean(values.view());
@@ -88,18 +111,18 @@ impl Component {
         }
     }
 
-    /// Mean and (when asked for) latent variance at x: `[b, d]`, of the first `count` rows.
+    /// Mean and (when asked for) latent variance of the first `count` rows.
     pub fn predict(
         &self,
         design: &Design,
         hyper: &Hyper,
-        (x, start): (ArrayView2<'_, f64>, ArrayView2<'_, f64>),
+        rows: &Rows<'_>,
         count: usize,
         variance: bool,
     ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
-        let inputs = self.inputs(design, x, start)?;
-        let stars = design.top(x, inputs.view(), hyper)?;
-        let mut k = Array2::zeros((x.nrows(), self.top.anchors.len()));
+        let inputs = self.inputs(design, rows)?;
+        let stars = design.top(rows.x, inputs.view(), hyper)?;
+        let mut k = Array2::zeros((rows.x.nrows(), self.top.anchors.len()));
         stars.tile(0, &self.top.anchors, k.view_mut())?;
         let alpha = self.top.alpha.as_slice().unwrap_or_default();
         let mean = row_slices(&k).take(count).map(|row| dot(row, alpha)).collect();

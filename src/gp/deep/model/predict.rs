@@ -4,6 +4,7 @@ use ndarray::{Array2, ArrayView2, s};
 use rayon::prelude::*;
 
 use super::DeepGp;
+use super::component::Rows;
 use crate::gp::GpError;
 use crate::gp::exact::Prediction;
 use crate::gp::kernel::ROW_TILE;
@@ -36,12 +37,15 @@ impl DeepGp {
         let mut x = Array2::from_shape_fn((ROW_TILE, rows.ncols()), |(_, j)| self.design.x_centre[j]);
         x.slice_mut(s![..count, ..]).assign(&rows);
         let start = self.design.start_values(x.view())?;
+        let bottom = match &self.bottom {
+            Some(bottom) => bottom.covariances(&self.design, x.view())?,
+            None => Array2::zeros((0, 0)),
+        };
+        let tile = Rows { x: x.view(), start: start.view(), bottom: bottom.view() };
         let all: Vec<(Vec<f64>, Vec<f64>)> = self
             .components
             .iter()
-            .map(|component| {
-                component.predict(&self.design, &self.parts.hyper, (x.view(), start.view()), count, variance)
-            })
+            .map(|component| component.predict(&self.design, &self.parts.hyper, &tile, count, variance))
             .collect::<Result<_, _>>()?;
         let share = 1.0 / all.len().max(1) as f64;
         let mean: Vec<f64> = (0..count).map(|i| all.iter().map(|(means, _)| means[i] * share).sum()).collect();
