@@ -48,7 +48,7 @@ impl Noting {
         let measured = watch.read();
         let results = ResultsDir::new(&self.results);
         let run_id = RunId::new(measured.started_at, format!("{} {}", std::process::id(), self.command).as_bytes());
-        let resolved = format!("{:#}\n", options(request));
+        let resolved = format!("{:#}\n", json!({ "name": self.name, "cases": { CASE: options(request) } }));
         let spec_hash = hex(&Sha256::digest(&resolved));
         let footer = Footer { version: VERSION.to_owned(), spec_hash: spec_hash.clone(), seed: 0 };
         let mut files = vec![FileRecord::file(&results, &write_resolved(&results, &run_id, &resolved)?)];
@@ -116,7 +116,7 @@ impl Noting {
     }
 }
 
-/// What was asked for, to be shown and compared. JSON is YAML.
+/// What was asked for, to be shown and compared as the options of a pipeline are. JSON is YAML.
 fn options(request: &ScoreRequest) -> serde_json::Value {
     let stream = || "-".to_owned();
     json!({ STAGE: {

@@ -49,7 +49,7 @@ impl<R: Read> IpcReader<R> {
             let parcel = receive(&mut input)?.ok_or("it ends before its columns are described")?;
             let message = parcel.message()?;
             let schema = message.header_as_schema().ok_or("it does not begin with a description of its columns")?;
-            try_fb_to_schema(schema).map_err(text)
+            try_fb_to_schema(schema).map_err(|error| error.to_string())
         })
         .map_err(|error| StoreError::invalid(name, format!("not an Arrow stream: {error}"), HINT))?;
         let (schema, dictionaries) = (schema.into(), HashMap::new());
@@ -73,13 +73,13 @@ impl<R: Read> IpcReader<R> {
                     parcel.check(batch)?;
                     let schema = self.schema.clone();
                     let batch = read_record_batch(&parcel.body, batch, schema, &self.dictionaries, None, &version);
-                    return batch.map(Some).map_err(text);
+                    return batch.map(Some).map_err(|error| error.to_string());
                 }
                 MessageHeader::DictionaryBatch => {
                     let batch = message.header_as_dictionary_batch().ok_or("a dictionary that is none")?;
                     batch.data().map_or(Ok(()), |data| parcel.check(data))?;
                     read_dictionary(&parcel.body, batch, &self.schema, &mut self.dictionaries, &version)
-                        .map_err(text)?;
+                        .map_err(|error| error.to_string())?;
                 }
                 other => return Err(format!("a message of the kind {other:?} among the batches")),
             }
@@ -103,7 +103,7 @@ impl<R: Read> Iterator for IpcReader<R> {
 
 impl Parcel {
     fn message(&self) -> Result<Message<'_>, String> {
-        root_as_message(&self.header).map_err(text)
+        root_as_message(&self.header).map_err(|error| error.to_string())
     }
 
     /// Refuses lengths that cannot be meant before room is made for them.
@@ -112,7 +112,7 @@ impl Parcel {
             return Ok(());
         }
         for buffer in batch.buffers().into_iter().flatten() {
-            let first = usize::try_from(buffer.offset()).map_err(text)?;
+            let first = usize::try_from(buffer.offset()).map_err(|error| error.to_string())?;
             let prefix = self.body.get(first..).and_then(|rest| rest.first_chunk::<8>());
             match prefix.map(|bytes| i64::from_le_bytes(*bytes)) {
                 Some(length) if length > LONGEST => {
@@ -141,7 +141,7 @@ fn receive(input: &mut impl Read) -> Result<Option<Parcel>, String> {
         length => usize::try_from(length).map_err(|_| format!("a message of {length} bytes"))?,
     };
     let header = take(input, length)?;
-    let body = root_as_message(&header).map_err(text)?.bodyLength();
+    let body = root_as_message(&header).map_err(|error| error.to_string())?.bodyLength();
     let body = usize::try_from(body).map_err(|_| format!("a message with {body} bytes of data"))?;
     let body = Buffer::from_vec(take(input, body)?);
     Ok(Some(Parcel { header, body }))
@@ -150,15 +150,11 @@ fn receive(input: &mut impl Read) -> Result<Option<Parcel>, String> {
 /// So many bytes; memory grows with those that arrive, not with what is promised.
 fn take(input: &mut impl Read, length: usize) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(length.min(PREPARED));
-    let found = input.take(length as u64).read_to_end(&mut bytes).map_err(text)?;
+    let found = input.take(length as u64).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if found < length {
         return Err(format!("{found} bytes instead of {length}"));
     }
     Ok(bytes)
-}
-
-fn text(error: impl ToString) -> String {
-    error.to_string()
 }
 
 /// A stream being written. Only one that is finished has the end marker; readers that take the end of the pipe for the end

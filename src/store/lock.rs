@@ -161,7 +161,7 @@ impl Claims {
 
 /// Whether a name is one that [`target_lock`] gives.
 fn is_lock(name: &str) -> bool {
-    name.strip_prefix('.').is_some_and(|rest| rest.ends_with(".lock"))
+    name.starts_with('.') && Path::new(name).extension().is_some_and(|extension| extension == "lock")
 }
 
 /// The place of a path without links, also where its end does not exist yet.

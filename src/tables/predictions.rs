@@ -236,7 +236,7 @@ impl PredictionBlock {
         let (y_std, noise_std) = (column("y_std")?, column("noise_std")?);
         if batch.num_rows() > 0 {
             self.fold = batch.column_by_name("fold")?.as_primitive_opt::<Int32Type>()?.value(0);
-            self.split = batch.column_by_name("split")?.as_string_opt::<i32>()?.value(0).to_owned();
+            batch.column_by_name("split")?.as_string_opt::<i32>()?.value(0).clone_into(&mut self.split);
         }
         for row in (0..batch.num_rows()).filter(|row| y_true.is_valid(*row) && y_mean.is_valid(*row)) {
             self.y_mean.push(y_mean.value(row));

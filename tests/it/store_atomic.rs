@@ -69,7 +69,9 @@ fn what_nobody_writes_any_more_is_swept_and_what_somebody_writes_stays() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x");
     let left = [1, std::process::id()].map(|process| dir.path().join(format!(".x.{process}-0badcafe-0.tmp")));
-    left.iter().for_each(|path| fs::write(path, "left").unwrap());
+    for path in &left {
+        fs::write(path, "left").unwrap();
+    }
     fs::write(dir.path().join(".y.1-0badcafe-0.tmp"), "of another").unwrap();
     let mut alive = AtomicFile::create(&path).unwrap();
     alive.write_all(b"alive").unwrap();

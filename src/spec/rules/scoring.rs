@@ -70,7 +70,8 @@ pub fn check_gate(stages: &[Entry], stage: &Entry, options: &Node, problems: &mu
     let split = text(options, "input").and_then(|(id, _)| find(stages, id));
     let trains_on_all = matches!(split, Some(("split", split)) if split.entry("all").is_some());
     let measured: Vec<&str> = stages.iter().filter_map(|other| measures(stages, other)).collect();
-    if !measured.contains(&stage.key.as_str()) && !(trains_on_all && !measured.is_empty()) {
+    let is_measured = if trains_on_all { !measured.is_empty() } else { measured.contains(&stage.key.as_str()) };
+    if !is_measured {
         let message = format!("`publish_if` needs test metrics, and no evaluate stage measures `{}`", stage.key);
         let help = "add a predict stage with this model and its split stage as `input`, and an evaluate stage; where \
                     every row trains (`all`), measure a trial of the model that is trained on a part of the rows";

@@ -224,6 +224,12 @@ fn the_command_notes_drift_like_a_pipeline() {
 
     let listed = sandbox.run("runs list").succeeded().stdout;
     assert!(listed.lines().any(|line| line.contains("nightly") && line.contains("succeeded")), "{listed}");
+    assert!(!listed.contains("note:"), "{listed}");
+    sandbox.run(&format!("{arguments} --results results --name nightly --on-invalid skip")).succeeded();
+    let two: Vec<String> =
+        of_job("metrics").iter().map(|path| path.file_stem().unwrap().display().to_string()).collect();
+    let changed = sandbox.run(&format!("runs diff {} {}", two[0], two[1])).succeeded().stdout;
+    assert!(changed.contains("default: score.on_invalid  error  skip"), "{changed}");
     let shown = sandbox.run("runs show last").succeeded().stdout;
     assert!(shown.contains("models/m/model.safetensors") && !shown.contains("problems"), "{shown}");
     let pruned = sandbox.run("runs prune --keep 1 --dry-run").succeeded();
