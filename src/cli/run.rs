@@ -74,6 +74,11 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     Err(Failure::new(exit::STAGE_FAILED, plan.redactor.clean(&text)))
 }
 
+/// The command line, as a shell would take it.
+pub fn command_line() -> String {
+    std::env::args_os().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+}
+
 fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
     for stage in [&args.from, &args.to, &args.only].into_iter().flatten() {
         check_stage(plan, stage)?;
@@ -85,7 +90,7 @@ fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
     };
     Ok(RunOptions {
         threads: 0,
-        command: std::env::args().map(|word| quoted(&word)).collect::<Vec<_>>().join(" "),
+        command: command_line(),
         resume,
         selected: Selected {
             force: args.force,

@@ -5,8 +5,8 @@ use super::logging::{self, LogFormat};
 use super::model::number;
 use super::print;
 use super::progress::Progress;
-use super::run::{duration, listen_to_signals, start_threads};
-use crate::engine::{Destination, Origin, ScoreRequest, ScoreSummary, score};
+use super::run::{command_line, duration, listen_to_signals, start_threads};
+use crate::engine::{Destination, Noting, Origin, ScoreRequest, ScoreSummary, score};
 use crate::plan::OnInvalid;
 use clap::Args as ClapArgs;
 use std::ffi::OsStr;
@@ -21,7 +21,11 @@ The scores have the key (or the row's number), y_mean, y_std, f_std, noise_std, 
 of --keep. A file appears whole or not at all and replaces the one of an earlier time; another writer of the same output \
 makes this one wait, or end with 75.
 
-With `-`, rows and scores are Arrow IPC streams on standard input and output.")]
+With `-`, rows and scores are Arrow IPC streams on standard input and output. A stream that ends without Arrow's end marker \
+is refused: its sender may have died.
+
+With --results, how the rows drift from those of training goes to the table `metrics` there, as in a run of a pipeline; the \
+job is one of `stride-pipe runs list`, under --name.")]
 pub struct Args {
     /// A model's directory, or its file
     #[arg(long, value_name = "DIR|FILE")]
@@ -47,6 +51,12 @@ pub struct Args {
     /// Means only, faster
     #[arg(long)]
     no_variance: bool,
+    /// Results directory in which drift is noted (tables `metrics`, `timings`, `runs`); nowhere unless given
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// What the job is called in the results, in the place of a pipeline's name
+    #[arg(long, default_value = "score", value_parser = name, requires = "results")]
+    name: String,
     /// How long to wait for another writer of the same output: `30s`, `10m`, `2h`
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     lock_timeout: Duration,
@@ -69,11 +79,23 @@ fn level(text: &str) -> Result<f64, String> {
     }
 }
 
+fn name(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    if text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(plain) {
+        return Ok(text.to_owned());
+    }
+    Err("begin with a small letter; then small letters, digits, `_` and `-`, as in the name of a pipeline".to_owned())
+}
+
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let request = request(args)?;
+    let mut request = request(args)?;
     let progress = Progress::new(args.log_format, args.quiet);
     logging::start(args.log_format, args.quiet, progress.bars());
-    start_threads(args.threads)?;
+    let threads = start_threads(args.threads)?;
+    request.noting = args.results.clone().map(|results| {
+        let (name, command) = (args.name.clone(), command_line());
+        Noting { results, name, command, threads }
+    });
     let cancel = listen_to_signals()?;
     let start = Instant::now();
     let outcome = score(&request, &cancel, &progress);
@@ -117,6 +139,7 @@ fn request(args: &Args) -> Result<ScoreRequest, Failure> {
         variance: !args.no_variance,
         on_invalid: args.on_invalid,
         lock_timeout: args.lock_timeout,
+        noting: None,
     })
 }
 
@@ -150,6 +173,7 @@ fn report(args: &Args, summary: &ScoreSummary, elapsed: Duration) -> Result<(), 
         variance_ratio = ratio,
         share_outside_range = %all,
         method = summary.method,
+        run_id = summary.run_id.as_ref().map(ToString::to_string),
         "{rows} rows scored in {seconds:.1} s"
     );
     // Standard output belongs to the scores when they go there.
@@ -165,6 +189,9 @@ fn report(args: &Args, summary: &ScoreSummary, elapsed: Duration) -> Result<(), 
     }
     if outside.len() > SHOWN {
         let _ = writeln!(text, "  outside the training range: {} more features", outside.len() - SHOWN);
+    }
+    if let (Some(results), Some(run_id)) = (&args.results, &summary.run_id) {
+        let _ = writeln!(text, "run {run_id}: {}/metrics/pipeline={}/", results.display(), args.name);
     }
     print(&text)
 }

@@ -4,13 +4,15 @@ use super::cancel::Cancel;
 use super::error::RunError;
 use super::listener::Listener;
 use crate::plan::{OutputStep, Plan, Step};
-use crate::store::lock::{Lock, Locking, pipeline_lock, target_lock, try_lock};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use crate::store::lock::{Claims, Lock, pipeline_lock};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How often a lock that is taken is tried again.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
+/// How long a directory's job looks again at files below before it believes that they are being written: a job that only
+/// tried to begin, and saw the directory's, gives them back at once.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Takes every lock that the plan needs, waiting up to `timeout` for all of them together.
 pub fn acquire(
@@ -19,55 +21,72 @@ pub fn acquire(
     cancel: &Cancel,
     listener: &dyn Listener,
 ) -> Result<Vec<Lock>, RunError> {
-    let paths = targets(plan).map(target_lock).chain([pipeline_lock(&plan.results, &plan.name)]).collect();
-    acquire_all(&paths, timeout, cancel, listener)
+    let mut claims = Claims::default();
+    claims.add_lock(pipeline_lock(&plan.results, &plan.name));
+    for stage in plan.cases.iter().flat_map(|case| &case.stages) {
+        match &stage.step {
+            Step::Train(train) => {
+                if let Some(directory) = &train.publish {
+                    claims.add_target(directory, false)?;
+                }
+            }
+            Step::Predict(predict) => {
+                if let Some(output) = &predict.output {
+                    claims.add_target(output.path(), matches!(output, OutputStep::Directory(_)))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    acquire_all(&claims, timeout, cancel, listener)
 }
 
-/// Takes these locks, in a fixed order, so that two runs cannot each hold what the other waits for.
+/// Takes all of these locks, waiting up to `timeout`.
 pub fn acquire_all(
-    paths: &BTreeSet<PathBuf>,
+    claims: &Claims,
     timeout: Duration,
     cancel: &Cancel,
     listener: &dyn Listener,
 ) -> Result<Vec<Lock>, RunError> {
-    let deadline = Instant::now() + timeout;
     let owner = format!("process {} since {}", std::process::id(), crate::tables::Timestamp::now());
-    paths.iter().map(|path| wait(path, &owner, deadline, cancel, listener)).collect()
-}
-
-/// What the plan replaces in place.
-fn targets(plan: &Plan) -> impl Iterator<Item = &Path> {
-    let stages = plan.cases.iter().flat_map(|case| &case.stages);
-    stages.filter_map(|stage| match &stage.step {
-        Step::Train(train) => train.publish.as_deref(),
-        Step::Predict(predict) => predict.output.as_ref().map(OutputStep::path),
-        _ => None,
-    })
-}
-
-fn wait(
-    path: &Path,
-    owner: &str,
-    deadline: Instant,
-    cancel: &Cancel,
-    listener: &dyn Listener,
-) -> Result<Lock, RunError> {
-    let mut told = false;
-    loop {
-        let holder = match try_lock(path, owner)? {
-            Locking::Held(lock) => return Ok(lock),
-            Locking::Taken(holder) => holder,
-        };
-        if Instant::now() >= deadline {
-            return Err(RunError::Locked { path: path.to_owned(), holder });
+    let mut patience = Patience { deadline: Instant::now() + timeout, told: None, cancel, listener };
+    let locks = loop {
+        match claims.try_take(&owner)? {
+            Ok(locks) => break locks,
+            Err(taken) => patience.wait(taken)?,
         }
-        if let Some(signal) = cancel.signal() {
+    };
+    // From here on nobody begins below our directories: it is enough to wait for those who have begun.
+    patience.deadline = patience.deadline.max(Instant::now() + GRACE);
+    while let Some(taken) = claims.busy_below() {
+        patience.wait(taken)?;
+    }
+    Ok(locks)
+}
+
+/// How long to wait, and who is told.
+struct Patience<'a> {
+    deadline: Instant,
+    /// The lock that was waited for last.
+    told: Option<PathBuf>,
+    cancel: &'a Cancel,
+    listener: &'a dyn Listener,
+}
+
+impl Patience<'_> {
+    /// Waits a little, or gives up.
+    fn wait(&mut self, (path, holder): (PathBuf, String)) -> Result<(), RunError> {
+        if Instant::now() >= self.deadline {
+            return Err(RunError::Locked { path, holder });
+        }
+        if let Some(signal) = self.cancel.signal() {
             return Err(RunError::Interrupted { signal, kept: None });
         }
-        if !told {
-            listener.warning(&format!("waiting for {}, held by {holder}", path.display()));
-            told = true;
+        if self.told.as_ref() != Some(&path) {
+            self.listener.warning(&format!("waiting for {}, held by {holder}", path.display()));
+            self.told = Some(path);
         }
         std::thread::sleep(BETWEEN_TRIES);
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Predictions of a run on their way to its table: those of folds in memory, scores in files.
 
-use crate::store::{Footer, ResultsDir, RunId, StoreError, WrittenTable, open_batches, read_predictions};
+use crate::store::{Footer, ResultsDir, RunId, StoreError, WrittenTable, open_batches, read_known};
 use crate::tables::TableKind;
 use crate::tables::predictions::{self, PredictionBlock};
 use arrow::array::RecordBatch;
@@ -23,15 +23,13 @@ pub enum Predicted {
 }
 
 impl Predicted {
-    /// All of them in memory, for metrics; rows without a prediction or a true value are left out.
+    /// What metrics need of them, in memory; of scores only the numbers of rows with a prediction and a true value.
     pub fn block(&self) -> Result<PredictionBlock, StoreError> {
         match self {
             Self::Block(block) => Ok(block.as_ref().clone()),
             Self::File { path, stage, case } => {
-                let mut block = read_predictions(path)?;
-                (block.stage, block.case) = (stage.clone(), case.clone());
-                block.retain_known();
-                Ok(block)
+                let (stage, case) = (stage.clone(), case.clone());
+                Ok(PredictionBlock { stage, case, ..read_known(path)? })
             }
         }
     }

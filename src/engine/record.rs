@@ -7,6 +7,7 @@ use super::predicted::{self, Predicted};
 use super::resume;
 use super::run::RunOptions;
 use crate::plan::Plan;
+use crate::store::lock::real;
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, InputTable, Manifest, ResultsDir, RunId, StoreError, write_views};
 use crate::tables::{CaseRow, HiddenRow, MetricRow, RunRow, Timestamp, TimingRow, TraceRow};
@@ -218,10 +219,12 @@ impl<'a> Record<'a> {
         }));
     }
 
-    /// Notes a file that was written.
+    /// Notes a file that was written; one outside the results by its whole path.
     pub fn add_file(&mut self, path: &Path, sha256: String) {
-        let inside = path.strip_prefix(self.results.root()).unwrap_or(path);
-        self.files.push(FileRecord { path: inside.display().to_string(), sha256, rows: None });
+        let inside = path.strip_prefix(self.results.root()).map(Path::to_owned);
+        let named = inside.or_else(|_| real(path)).unwrap_or_else(|_| path.to_owned());
+        let path = self.plan.redactor.clean(&named.display().to_string());
+        self.files.push(FileRecord { path, sha256, rows: None });
     }
 
     /// Writes all tables, then the manifest, last.

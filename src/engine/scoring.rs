@@ -1,17 +1,21 @@
 //! Scoring without a pipeline: one model, one input, one output.
 
 use super::cancel::Cancel;
+use super::clock::Stopwatch;
 use super::error::RunError;
 use super::listener::{Listener, Progressed, Task};
 use super::locks::acquire_all;
+use super::note::Noting;
 use crate::plan::OnInvalid;
 use crate::stages::StageError;
 use crate::stages::score::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
 use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
 use crate::store::ipc::IpcReader;
-use crate::store::lock::target_lock;
-use crate::store::{InputFile, ModelFile, StoreError, discover, peek, sweep};
-use std::collections::{BTreeSet, HashSet};
+use crate::store::lock::{Claims, real};
+use crate::store::model::model_path;
+use crate::store::record::FileRecord;
+use crate::store::{InputFile, ModelFile, RunId, StoreError, discover, peek, sweep};
+use std::collections::HashSet;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -57,6 +61,8 @@ pub struct ScoreRequest {
     pub on_invalid: OnInvalid,
     /// How long to wait for another writer of the same output.
     pub lock_timeout: Duration,
+    /// Where drift is noted, if anywhere.
+    pub noting: Option<Noting>,
 }
 
 /// What came out.
@@ -68,6 +74,8 @@ pub struct ScoreSummary {
     pub features: Vec<String>,
     /// The model's method.
     pub method: String,
+    /// The run as which it was noted, if it was.
+    pub run_id: Option<RunId>,
 }
 
 /// Chunks of any input.
@@ -87,15 +95,18 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
         (StageError::Interrupted, Some(signal)) => RunError::Interrupted { signal, kept: None },
         (source, _) => RunError::Stage { task: Box::new(task.clone()), source },
     };
-    let target = match &request.output {
-        Destination::File(path) | Destination::Directory(path) => Some(path.as_path()),
-        Destination::Stdout => None,
-    };
-    let paths: BTreeSet<PathBuf> = target.map(target_lock).into_iter().collect();
-    let _locks = acquire_all(&paths, request.lock_timeout, cancel, listener)?;
+    let mut claims = Claims::default();
+    match &request.output {
+        Destination::File(path) => claims.add_target(path, false)?,
+        Destination::Directory(path) => claims.add_target(path, true)?,
+        Destination::Stdout => {}
+    }
+    let _locks = acquire_all(&claims, request.lock_timeout, cancel, listener)?;
+    let watch = Stopwatch::start();
+    request.noting.as_ref().map_or(Ok(()), Noting::prepare)?;
     let options =
         Options { intervals: request.intervals.clone(), variance: request.variance, on_invalid: request.on_invalid };
-    let file = ModelFile::load(&request.model).map_err(|error| failed(error.into()))?;
+    let (file, sha256) = ModelFile::load_hashed(&request.model).map_err(|error| failed(error.into()))?;
     let scorer = Scorer::new(&file, &request.model, options).map_err(failed)?;
     let Input { chunks, layout, files } = input(request, &scorer).map_err(failed)?;
     let sink = sink(request, layout, &files).map_err(failed)?;
@@ -106,7 +117,13 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
         !cancel.is_set()
     };
     let tally = scorer.run(chunks, &files, vec![sink], &mut progress).map_err(failed)?;
-    Ok(ScoreSummary { tally, features: scorer.features().to_vec(), method: scorer.method().to_owned() })
+    let (features, method) = (scorer.features().to_vec(), scorer.method().to_owned());
+    let mut summary = ScoreSummary { tally, features, method, run_id: None };
+    if let Some(noting) = &request.noting {
+        let model = FileRecord { path: model_path(&request.model).display().to_string(), sha256, rows: None };
+        summary.run_id = Some(noting.write(request, &summary, model, watch)?);
+    }
+    Ok(summary)
 }
 
 fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
@@ -147,14 +164,7 @@ fn check_apart(input: &Path, files: &[InputFile], request: &ScoreRequest) -> Res
 /// Refuses an output that is one of the input files, or lies in the input directory. A directory puts a file in the
 /// place of each input file: those are compared too.
 pub(super) fn apart(input: &Path, files: &[InputFile], output: &Path) -> Result<(), StageError> {
-    let real = |path: &Path| {
-        let nearest = path.ancestors().find(|ancestor| ancestor.exists())?;
-        let rest = path.strip_prefix(nearest).ok()?;
-        let base = if nearest.as_os_str().is_empty() { Path::new(".") } else { nearest };
-        // An empty rest would leave a slash at the end of a file's name.
-        let base = base.canonicalize().ok()?;
-        Some(if rest.as_os_str().is_empty() { base } else { base.join(rest) })
-    };
+    let real = |path: &Path| real(path).ok();
     let target = real(output);
     let within =
         input.is_dir() && target.as_ref().zip(real(input)).is_some_and(|(target, input)| target.starts_with(input));

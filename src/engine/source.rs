@@ -16,7 +16,7 @@ use std::rc::Rc;
 type Stamp = (u64, u64, u64, i64, i64);
 
 fn stamp(file: &InputFile) -> Result<Stamp, StoreError> {
-    let found = std::fs::metadata(&file.path).map_err(|source| StoreError::read(&file.path, source))?;
+    let found = std::fs::metadata(&file.path).map_err(|source| StoreError::read(&file.path, source).vanished())?;
     Ok((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
 }
 
@@ -37,7 +37,8 @@ impl Source {
     pub fn new(step: &IngestStep) -> Result<Self, StageError> {
         let files = ingest::files(step)?;
         let stamps = files.iter().map(stamp).collect::<Result<Vec<_>, _>>()?;
-        let hashes = files.iter().map(|file| sha256_file(&file.path)).collect::<Result<Vec<_>, _>>()?;
+        let hash = |file: &InputFile| sha256_file(&file.path).map_err(StoreError::vanished);
+        let hashes = files.iter().map(hash).collect::<Result<Vec<_>, _>>()?;
         let contents: Vec<_> = files.iter().zip(&hashes).map(|(file, hash)| json!([hash, file.hive])).collect();
         let options = json!({
             "key": step.key, "features": step.features, "target": step.target,

@@ -7,6 +7,7 @@ mod columns;
 mod drift;
 mod sink;
 
+use columns::Numbers;
 pub use columns::{Layout, Scored};
 pub use drift::Tally;
 pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
@@ -112,8 +113,7 @@ impl Scorer {
         // Intervals need the variance even when its columns are not asked for.
         let wants_variance = self.options.variance || !self.quantiles.is_empty();
         let prediction = self.model.predict(&x, wants_variance)?;
-        let mut scored = Scored::empty(file, rows, (first_of_file, first_of_file + offset), self.quantiles.len());
-        (scored.key, scored.target, scored.keep) = (key, target, keep);
+        let mut numbers = Numbers::none(rows, self.quantiles.len());
         let mut next = 0;
         for (row, valid) in valid.iter_mut().enumerate() {
             if !*valid {
@@ -129,20 +129,21 @@ impl Scorer {
                 *valid = false;
                 continue;
             }
-            scored.y_mean[row] = mean;
-            scored.noise_std[row] = self.model.noise_std();
+            numbers.y_mean[row] = mean;
+            numbers.noise_std[row] = self.model.noise_std();
             if let Some(std) = std {
                 tally.count_variance(std * std, self.meta.predictive_variance);
-                for (column, (_, z)) in scored.quantiles.iter_mut().zip(&self.quantiles) {
+                for (column, (_, z)) in numbers.quantiles.iter_mut().zip(&self.quantiles) {
                     column[row] = z.mul_add(std, mean);
                 }
                 if self.options.variance {
-                    scored.y_std[row] = std;
-                    scored.f_std[row] = prediction.f_std.as_ref().map_or(f64::NAN, |std| std[at]);
+                    numbers.y_std[row] = std;
+                    numbers.f_std[row] = prediction.f_std.as_ref().map_or(f64::NAN, |std| std[at]);
                 }
             }
         }
         tally.count_rows(&valid);
+        let mut scored = Scored::new((file, first_of_file, first_of_file + offset), numbers, (key, target, keep));
         if self.options.on_invalid == OnInvalid::Skip && valid.contains(&false) {
             scored.retain(&valid)?;
         }

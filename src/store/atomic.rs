@@ -1,8 +1,9 @@
 //! Files that appear whole or not at all.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -43,12 +44,11 @@ impl AtomicFile {
         if target.is_dir() {
             return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
         }
-        let temporary = temporary_name(target)?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&temporary)
-            .map_err(|source| StoreError::write(target, source))?;
+        if target.file_name().is_none() {
+            return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
+        }
+        let (temporary, file) =
+            create_held(|| temporary_name(target)).map_err(|source| StoreError::write(target, source))?;
         let writer = Some(BufWriter::with_capacity(1 << 16, file));
         Ok(Self { target: target.to_owned(), temporary, writer, hash: Sha256::new(), bytes: 0 })
     }
@@ -131,11 +131,39 @@ pub fn sweep(target: &Path) {
     for entry in fs::read_dir(parent(target)).into_iter().flatten().flatten() {
         let found = entry.file_name().to_string_lossy().into_owned();
         let rest = found.strip_prefix(&format!(".{name}.")).and_then(|rest| rest.strip_suffix(".tmp"));
-        // `<process>-<time>-<count>`: one that still lives may still be writing.
+        // `<process>-<time>-<count>`
         let Some(process) = rest.and_then(|rest| rest.split('-').next()) else { continue };
-        if process.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new("/proc").join(process).exists() {
+        if process.bytes().all(|byte| byte.is_ascii_digit())
+            && let Some(_held) = abandoned(&entry.path(), process)
+        {
             let _ = fs::remove_file(entry.path());
         }
+    }
+}
+
+/// A new file under one of these names, locked as long as its writer lives.
+pub(super) fn create_held(name: impl Fn() -> PathBuf) -> io::Result<(PathBuf, File)> {
+    loop {
+        let path = name();
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        // Where files cannot be locked, who sweeps asks for the process.
+        let _ = file.lock();
+        // Somebody may have swept it before it was locked.
+        if file.metadata()?.nlink() > 0 {
+            return Ok((path, file));
+        }
+    }
+}
+
+/// The lock of a file from [`create_held`] whose writer is gone, to be held while it is removed.
+///
+/// The number of a process says little: in containers every job is process 1, and numbers are used again.
+pub(super) fn abandoned(path: &Path, process: &str) -> Option<File> {
+    let file = OpenOptions::new().write(true).open(path).ok()?;
+    match file.try_lock() {
+        Ok(()) => Some(file),
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Error(_)) => (!Path::new("/proc").join(process).exists()).then_some(file),
     }
 }
 
@@ -154,19 +182,22 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// `.<name>.<pid>-<nanoseconds>-<counter>.tmp`: processes on other machines that share the disk are told apart by the clock.
-fn temporary_name(target: &Path) -> Result<PathBuf, StoreError> {
+/// `.<name>.<pid>-<nanoseconds>-<counter>.tmp`
+fn temporary_name(target: &Path) -> PathBuf {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let Some(name) = target.file_name() else {
-        return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
-    };
-    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.subsec_nanos());
+    let name = target.file_name().unwrap_or_default();
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
     let mut temporary = OsString::from(".");
     // A final name near the limit of the file system leaves no room for the suffix.
     if name.len() < 180 {
         temporary.push(name);
     }
-    temporary.push(format!(".{}-{nanoseconds:08x}-{count}.tmp", std::process::id()));
-    Ok(target.with_file_name(temporary))
+    temporary.push(format!(".{}-{count}.tmp", process_mark()));
+    target.with_file_name(temporary)
+}
+
+/// `<pid>-<nanoseconds>`: tells processes apart, also those on other machines that share the disk.
+pub(super) fn process_mark() -> String {
+    let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.subsec_nanos());
+    format!("{}-{nanoseconds:08x}", std::process::id())
 }

@@ -4,6 +4,7 @@
 //! seen, a damaged one is not used. `last/` remembers what each place of a pipeline depended on last time, to say why
 //! it must run again.
 
+use super::atomic::{abandoned, create_held, process_mark};
 use super::input::sha256_file;
 use super::{ResultsDir, StoreError, escape, write_atomic};
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const ENTRY: &str = "entry.json";
+/// The end of the name of a draft's lock.
+const LOCK: &str = ".lock";
 
 /// The cache of a results directory.
 #[derive(Clone, Debug)]
@@ -41,6 +44,8 @@ pub struct Draft {
     temporary: PathBuf,
     target: PathBuf,
     committed: bool,
+    /// Held while the entry is made: others know by it that somebody is at work.
+    lock: (PathBuf, File),
 }
 
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
@@ -96,22 +101,36 @@ impl Cache {
 
     /// Removes what runs that were killed left behind half-made.
     pub fn sweep(&self) {
-        for draft in fs::read_dir(self.root.join("drafts")).into_iter().flatten().flatten() {
-            let name = draft.file_name().to_string_lossy().into_owned();
-            // `<hash>.<process>.<number>`: a process that still lives may still be writing.
-            let owner = name.split('.').nth(1).unwrap_or_default();
-            if !Path::new("/proc").join(owner).exists() {
-                let _ = fs::remove_dir_all(draft.path());
+        for found in fs::read_dir(self.root.join("drafts")).into_iter().flatten().flatten() {
+            let (path, name) = (found.path(), found.file_name().to_string_lossy().into_owned());
+            // `<hash>.<process>-<time>.<number>`, and beside it the lock that its writer holds.
+            let Some(draft) = name.strip_suffix(LOCK) else {
+                if !path.with_file_name(format!("{name}{LOCK}")).exists() {
+                    let _ = fs::remove_dir_all(path);
+                }
+                continue;
+            };
+            let process = draft.split(['.', '-']).nth(1).unwrap_or_default();
+            if let Some(_held) = abandoned(&path, process) {
+                let _ = fs::remove_dir_all(path.with_file_name(draft));
+                let _ = fs::remove_file(path);
             }
         }
     }
 
     /// Starts an entry.
     pub fn begin(&self, hash: &str) -> Result<Draft, StoreError> {
-        let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
-        let temporary = self.root.join("drafts").join(format!("{hash}.{}.{number}", std::process::id()));
-        fs::create_dir_all(&temporary).map_err(|source| StoreError::write(&temporary, source))?;
-        Ok(Draft { temporary, target: self.directory(hash), committed: false })
+        let drafts = self.root.join("drafts");
+        fs::create_dir_all(&drafts).map_err(|source| StoreError::write(&drafts, source))?;
+        let lock = || {
+            let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
+            drafts.join(format!("{hash}.{}.{number}{LOCK}", process_mark()))
+        };
+        let (path, file) = create_held(lock).map_err(|source| StoreError::write(&drafts, source))?;
+        let temporary = path.with_extension("");
+        let draft = Draft { temporary, target: self.directory(hash), committed: false, lock: (path, file) };
+        fs::create_dir(&draft.temporary).map_err(|source| StoreError::write(&draft.temporary, source))?;
+        Ok(draft)
     }
 
     fn place(&self, place: &[&str]) -> PathBuf {
@@ -212,5 +231,6 @@ impl Drop for Draft {
         if !self.committed {
             let _ = fs::remove_dir_all(&self.temporary);
         }
+        let _ = fs::remove_file(&self.lock.0);
     }
 }

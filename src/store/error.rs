@@ -6,6 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::tables::TableError;
 
+/// What to do about a path that leads nowhere.
+pub(super) const CHECK_PATH: &str =
+    "check the path; relative paths start at the pipeline file, on the command line at the current directory";
+
 /// Every error of the store: what is wrong, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -95,9 +99,21 @@ impl StoreError {
     /// An error while reading: a file that is gone is missing, anything else unreadable.
     pub(crate) fn read(path: &Path, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::NotFound {
-            return Self::missing(path, "does not exist", "check the path; relative paths start at the pipeline file");
+            return Self::missing(path, "does not exist", CHECK_PATH);
         }
         Self::Read { path: path.to_owned(), source }
+    }
+
+    /// The same of a file that was found a moment ago.
+    #[must_use]
+    pub(crate) fn vanished(self) -> Self {
+        match self {
+            Self::Missing { path, .. } => {
+                let hint = "keep the files of an input until the job has ended, then run it again";
+                Self::missing(&path, "was there when the job began, and is gone", hint)
+            }
+            other => other,
+        }
     }
 
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {

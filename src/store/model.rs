@@ -83,6 +83,15 @@ impl ModelFile {
         read().map_err(|refusal: Refusal| StoreError::model(path, refusal.detail(&KIND), refusal.hint()))
     }
 
+    /// Whether both are the same model, whichever run trained it and whatever its publishing was subject to.
+    fn is_same(&self, other: &Self) -> bool {
+        let mut meta = other.meta.clone();
+        meta.published.clone_from(&self.meta.published);
+        meta.training.run_id.clone_from(&self.meta.training.run_id);
+        meta.training.created = self.meta.training.created;
+        meta == self.meta && self.tensors == other.tensors
+    }
+
     /// A tensor of floats by name.
     pub fn floats(&self, name: &str) -> Option<&ndarray::ArrayD<f64>> {
         self.tensors.get(name)?.floats()
@@ -98,14 +107,19 @@ impl ModelFile {
 pub const PREVIOUS: &str = "previous";
 
 /// Puts a model where scoring jobs find it, in one step, and keeps the one that was there. The same model again changes
-/// nothing; whether anything changed is the answer.
+/// nothing, under whichever condition it is published: else it would push out the previous one, which somebody may want
+/// to go back to. Whether anything changed is the answer.
 pub fn publish(model: &ModelFile, directory: &Path) -> Result<bool, StoreError> {
-    let target = directory.join(MODEL_FILE);
+    let (target, previous) = (directory.join(MODEL_FILE), directory.join(PREVIOUS).join(MODEL_FILE));
     let bytes = model.to_bytes(&target)?;
     sweep(&target);
+    sweep(&previous);
     match std::fs::read(&target) {
         Ok(found) if found == bytes => return Ok(false),
-        Ok(found) => drop(write_atomic(&directory.join(PREVIOUS).join(MODEL_FILE), &found)?),
+        Ok(found) if ModelFile::from_bytes(&found, &target).is_ok_and(|found| found.is_same(model)) => {
+            return Ok(false);
+        }
+        Ok(found) => drop(write_atomic(&previous, &found)?),
         // Nothing there yet, or nothing that could be kept: writing tells what is wrong.
         Err(_) => {}
     }

@@ -35,7 +35,7 @@ pub fn write_parquet<'a>(
 }
 
 /// Bytes that a row group may take in memory before it is written.
-const ROW_GROUP_BYTES: usize = 64 << 20;
+const ROW_GROUP_BYTES: usize = 32 << 20;
 
 /// A Parquet file that is written batch by batch, and appears when it is finished.
 pub struct ParquetSink {
@@ -118,6 +118,15 @@ pub fn write_predictions(path: &Path, block: &PredictionBlock) -> Result<Written
 pub fn read_predictions(path: &Path) -> Result<PredictionBlock, StoreError> {
     PredictionBlock::from_batches(&read_batches(path)?)
         .ok_or_else(|| damaged(path, &"not the columns of a predictions table"))
+}
+
+/// The numbers of predictions that have a true value, read a batch at a time.
+pub fn read_known(path: &Path) -> Result<PredictionBlock, StoreError> {
+    let mut block = PredictionBlock::default();
+    for batch in open_batches(path)?.1 {
+        block.extend_known(&batch?).ok_or_else(|| damaged(path, &"not the columns of a predictions table"))?;
+    }
+    Ok(block)
 }
 
 fn read_batches(path: &Path) -> Result<Vec<RecordBatch>, StoreError> {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray, new_empty_array, new_null_array,
+    Array as _, ArrayRef, AsArray as _, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    new_empty_array, new_null_array,
 };
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type, Schema, SchemaRef};
 
 use super::TableError;
 use super::cell::{Cell, field};
@@ -227,16 +228,27 @@ impl PredictionBlock {
         Some(block)
     }
 
-    /// Leaves out rows that have no prediction or no true value.
-    pub fn retain_known(&mut self) {
-        let Some(y_true) = &self.y_true else { return };
-        let known: Vec<bool> = y_true.iter().zip(&self.y_mean).map(|(y, mean)| !y.is_nan() && !mean.is_nan()).collect();
-        keep(&known, &mut self.key);
-        keep(&known, &mut self.row);
-        keep(&known, &mut self.y_mean);
-        let optional = [&mut self.y_true, &mut self.y_std, &mut self.f_std, &mut self.noise_std];
-        optional.into_iter().flatten().for_each(|values| keep(&known, values));
-        self.quantiles.iter_mut().for_each(|(_, values)| keep(&known, values));
+    /// Adds what metrics need of a batch: the numbers of rows that have a prediction and a true value. `None` when it is
+    /// not of a predictions table.
+    pub fn extend_known(&mut self, batch: &RecordBatch) -> Option<()> {
+        let column = |name: &str| batch.column_by_name(name)?.as_primitive_opt::<Float64Type>();
+        let (y_true, y_mean) = (column("y_true")?, column("y_mean")?);
+        let (y_std, noise_std) = (column("y_std")?, column("noise_std")?);
+        if batch.num_rows() > 0 {
+            self.fold = batch.column_by_name("fold")?.as_primitive_opt::<Int32Type>()?.value(0);
+            batch.column_by_name("split")?.as_string_opt::<i32>()?.value(0).clone_into(&mut self.split);
+        }
+        for row in (0..batch.num_rows()).filter(|row| y_true.is_valid(*row) && y_mean.is_valid(*row)) {
+            self.y_mean.push(y_mean.value(row));
+            self.y_true.get_or_insert_default().push(y_true.value(row));
+            // A prediction has them in every row, or in none.
+            for (all, column) in [(&mut self.y_std, y_std), (&mut self.noise_std, noise_std)] {
+                if column.is_valid(row) {
+                    all.get_or_insert_default().push(column.value(row));
+                }
+            }
+        }
+        Some(())
     }
 
     fn extend(&mut self, batch: &RecordBatch) -> Option<()> {
@@ -269,12 +281,6 @@ impl PredictionBlock {
     }
 }
 
-/// Leaves out the other values.
-fn keep<T>(known: &[bool], values: &mut Vec<T>) {
-    let mut flags = known.iter();
-    values.retain(|_| flags.next().copied().unwrap_or(false));
-}
-
 /// A column without any value was not there; in one that was, null stands for NaN.
 fn append(column: &mut Option<Vec<f64>>, values: Vec<Option<f64>>) {
     if values.iter().any(Option::is_some) {
@@ -282,7 +288,8 @@ fn append(column: &mut Option<Vec<f64>>, values: Vec<Option<f64>>) {
     }
 }
 
-fn constant(text: &str, rows: usize) -> ArrayRef {
+/// A column with the same text in every row.
+pub(crate) fn constant(text: &str, rows: usize) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, rows)))
 }
 

@@ -152,3 +152,22 @@ fn an_entry_never_vanishes_while_others_make_it() {
         }
     });
 }
+
+#[test]
+fn drafts_that_nobody_makes_any_more_are_swept() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = Cache::new(&ResultsDir::new(directory.path()));
+    let drafts = directory.path().join("cache/drafts");
+    let alive = cache.begin(&"ab".repeat(20)).unwrap();
+    // Of process 1, which lives: with the lock that its writer does not hold any more, and without one.
+    for name in ["1-0badcafe.0", "1.2"] {
+        let draft = drafts.join(format!("{}.{name}", "cd".repeat(20)));
+        std::fs::create_dir_all(&draft).unwrap();
+        std::fs::write(draft.join("half"), "made").unwrap();
+    }
+    std::fs::write(drafts.join(format!("{}.1-0badcafe.0.lock", "cd".repeat(20))), "").unwrap();
+    cache.sweep();
+    std::fs::write(alive.file("made"), "alive").unwrap();
+    alive.commit(serde_json::Value::Null).unwrap();
+    assert_eq!(std::fs::read_dir(&drafts).unwrap().count(), 0);
+}

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
-use stride_pipe::store::{AtomicFile, StoreError, write_atomic};
+use stride_pipe::store::{AtomicFile, StoreError, sweep, write_atomic};
 
 fn names(dir: &std::path::Path) -> Vec<String> {
     let mut names: Vec<String> =
@@ -61,6 +61,25 @@ fn two_writers_of_one_file_do_not_meet() {
     two.commit().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"two");
     assert_eq!(names(dir.path()), ["x"]);
+}
+
+/// Process 1 lives, and so does this one: whether somebody is still writing is told by the lock.
+#[test]
+fn what_nobody_writes_any_more_is_swept_and_what_somebody_writes_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x");
+    let left = [1, std::process::id()].map(|process| dir.path().join(format!(".x.{process}-0badcafe-0.tmp")));
+    for path in &left {
+        fs::write(path, "left").unwrap();
+    }
+    fs::write(dir.path().join(".y.1-0badcafe-0.tmp"), "of another").unwrap();
+    let mut alive = AtomicFile::create(&path).unwrap();
+    alive.write_all(b"alive").unwrap();
+    sweep(&path);
+    assert!(left.iter().all(|path| !path.exists()));
+    assert_eq!(names(dir.path()).len(), 2, "{:?}", names(dir.path()));
+    alive.commit().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"alive");
 }
 
 #[test]

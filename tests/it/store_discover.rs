@@ -108,7 +108,7 @@ fn nothing_found_says_what_to_do() {
     touch(root, &["empty/.keep", "data/README.txt"]);
     assert_eq!(
         refused(root, "empty"),
-        "ROOT/empty: no Parquet file in this directory; put *.parquet files there, or check the path (names that begin with `.` or `_` are left out)"
+        "ROOT/empty: no Parquet file in this directory; put *.parquet files there (a time without rows is a file without rows), or check the path (names that begin with `.` or `_` are left out)"
     );
     assert_eq!(
         refused(root, "data/x*.parquet"),

@@ -26,11 +26,15 @@ impl Points {
         if centre.len() != d || lengths.len() != 1 && lengths.len() != d {
             return Err(GpError::shape(format!("{d} features, {} means, {} lengths", centre.len(), lengths.len())));
         }
-        let mut rows = Array2::zeros(x.dim());
-        for (mut scaled, row) in rows.outer_iter_mut().zip(x.outer_iter()) {
-            for (j, value) in scaled.iter_mut().enumerate() {
-                let length = lengths[if lengths.len() == 1 { 0 } else { j }];
-                *value = (row[j] - centre[j]) / length;
+        let mut rows = x.as_standard_layout().into_owned();
+        let all = rows.as_slice_mut().unwrap_or_default();
+        for row in all.chunks_exact_mut(d.max(1)) {
+            // Two loops without a choice inside: they become vector instructions.
+            if let [length] = lengths {
+                row.iter_mut().zip(centre).for_each(|(value, centre)| *value = (*value - centre) / length);
+            } else {
+                let scales = centre.iter().zip(lengths);
+                row.iter_mut().zip(scales).for_each(|(value, (centre, length))| *value = (*value - centre) / length);
             }
         }
         let norms = rows.outer_iter().map(|row| row.iter().map(|v| v * v).sum()).collect();

@@ -74,18 +74,22 @@ pub fn check_gate(stages: &[Entry], stage: &Entry, options: &Node, problems: &mu
         let help = "add `publish: DIRECTORY`, or leave it out";
         problems.push(Diagnostic::new(origin, "`publish_if` without `publish`").help(help));
     }
-    if !stages.iter().any(|other| measures(stages, other)) {
+    let split = text(options, "input").and_then(|(id, _)| find(stages, id));
+    let trains_on_all = matches!(split, Some(("split", split)) if split.entry("all").is_some());
+    let measured: Vec<&str> = stages.iter().filter_map(|other| measures(stages, other)).collect();
+    let is_measured = if trains_on_all { !measured.is_empty() } else { measured.contains(&stage.key.as_str()) };
+    if !is_measured {
         let message = format!("`publish_if` needs test metrics, and no evaluate stage measures `{}`", stage.key);
-        let help = "add a predict stage with a split stage as `input`, and an evaluate stage; where every row trains \
-                    (`all`), measure a trial of the model that is trained on a part of the rows";
+        let help = "add a predict stage with this model and its split stage as `input`, and an evaluate stage; where \
+                    every row trains (`all`), measure a trial of the model that is trained on a part of the rows";
         problems.push(Diagnostic::new(origin, message).help(help));
     }
 }
 
-/// Whether this is an evaluate stage of test rows.
-fn measures(stages: &[Entry], stage: &Entry) -> bool {
-    let Some(("evaluate", evaluate)) = kind_of(stage) else { return false };
-    let predict = text(evaluate, "input").and_then(|(id, _)| find(stages, id));
-    let Some(("predict", predict)) = predict else { return false };
-    text(predict, "input").is_some_and(|(id, _)| matches!(find(stages, id), Some(("split", _))))
+/// The model of which this is an evaluate stage of test rows, if it is one.
+fn measures<'a>(stages: &'a [Entry], stage: &'a Entry) -> Option<&'a str> {
+    let ("evaluate", evaluate) = kind_of(stage)? else { return None };
+    let ("predict", predict) = find(stages, text(evaluate, "input")?.0)? else { return None };
+    let ("split", _) = find(stages, text(predict, "input")?.0)? else { return None };
+    text(predict, "model").map(|(model, _)| model)
 }

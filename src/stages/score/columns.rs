@@ -5,24 +5,13 @@ use crate::store::StoreError;
 use crate::store::input::{Columns, text};
 use crate::tables::predictions::PredictionBlock;
 use crate::tables::{TableError, predictions};
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch};
 use arrow::compute::filter;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// The scores of one chunk. NaN stands for null.
-#[derive(Debug)]
-pub struct Scored {
-    /// The file that the rows come from, counted from 0.
-    pub file: usize,
-    /// Number of the first row of that file in the input, over all files.
-    pub first_of_file: i64,
-    /// Number of each row in the input, over all files.
-    pub row: Vec<i64>,
-    /// Key, in its own type.
-    pub key: Option<ArrayRef>,
-    /// Target, where it is known.
-    pub target: Option<Float64Array>,
+/// Numbers of one chunk, row by row, while they are computed. NaN stands for null.
+pub(super) struct Numbers {
     /// Mean.
     pub y_mean: Vec<f64>,
     /// Standard deviation of an observation.
@@ -33,46 +22,71 @@ pub struct Scored {
     pub noise_std: Vec<f64>,
     /// Quantiles, in order.
     pub quantiles: Vec<Vec<f64>>,
+}
+
+impl Numbers {
+    /// Rows without scores.
+    pub(super) fn none(rows: usize, quantiles: usize) -> Self {
+        let none = || vec![f64::NAN; rows];
+        let quantiles = (0..quantiles).map(|_| none()).collect();
+        Self { y_mean: none(), y_std: none(), f_std: none(), noise_std: none(), quantiles }
+    }
+}
+
+/// The scores of one chunk, as columns that every sink shares.
+#[derive(Debug)]
+pub struct Scored {
+    /// The file that the rows come from, counted from 0.
+    pub file: usize,
+    /// Number of the first row of that file in the input, over all files.
+    pub first_of_file: i64,
+    /// Number of each row in the input, over all files.
+    row: Int64Array,
+    /// Key, in its own type.
+    key: Option<ArrayRef>,
+    /// Target, where it is known.
+    target: Option<ArrayRef>,
+    /// Mean and standard deviations, then quantiles.
+    numbers: Vec<ArrayRef>,
     /// Columns passed through.
-    pub keep: Vec<ArrayRef>,
+    keep: Vec<ArrayRef>,
 }
 
 impl Scored {
-    /// Rows without scores.
-    pub(super) fn empty(file: usize, rows: usize, (first_of_file, first_row): (u64, u64), quantiles: usize) -> Self {
-        let none = || vec![f64::NAN; rows];
+    /// The scores of a chunk that begins with this row of the input.
+    pub(super) fn new(
+        (file, first_of_file, first_row): (usize, u64, u64),
+        numbers: Numbers,
+        (key, target, keep): (Option<ArrayRef>, Option<Float64Array>, Vec<ArrayRef>),
+    ) -> Self {
+        let Numbers { y_mean, y_std, f_std, noise_std, quantiles } = numbers;
+        let first = first_row as i64;
         Self {
             file,
             first_of_file: first_of_file as i64,
-            row: (first_row..first_row + rows as u64).map(|row| row as i64).collect(),
-            key: None,
-            target: None,
-            y_mean: none(),
-            y_std: none(),
-            f_std: none(),
-            noise_std: none(),
-            quantiles: (0..quantiles).map(|_| none()).collect(),
-            keep: Vec::new(),
+            row: Int64Array::from_iter_values(first..first + y_mean.len() as i64),
+            key,
+            target: target.map(|target| Arc::new(target) as ArrayRef),
+            numbers: [y_mean, y_std, f_std, noise_std].into_iter().chain(quantiles).map(nullable).collect(),
+            keep,
         }
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.row.is_empty()
     }
 
     /// Leaves out the other rows.
     pub(super) fn retain(&mut self, kept: &[bool]) -> Result<(), StageError> {
         let mask = BooleanArray::from(kept.to_vec());
         let arrow = |source| StoreError::from(TableError::Arrow { table: "scores", source });
-        for column in self.key.iter_mut().chain(&mut self.keep) {
+        let columns = self.key.iter_mut().chain(&mut self.target).chain(&mut self.numbers).chain(&mut self.keep);
+        for column in columns {
             *column = filter(column, &mask).map_err(arrow)?;
         }
-        if let Some(target) = &mut self.target {
-            *target = target.iter().zip(kept).filter(|(_, kept)| **kept).map(|(value, _)| value).collect();
-        }
-        let columns = [&mut self.y_mean, &mut self.y_std, &mut self.f_std, &mut self.noise_std];
-        for column in columns.into_iter().chain(&mut self.quantiles) {
-            let mut flags = kept.iter();
-            column.retain(|_| flags.next().copied().unwrap_or(false));
-        }
-        let mut flags = kept.iter();
-        self.row.retain(|_| flags.next().copied().unwrap_or(false));
+        let kept_rows = self.row.values().iter().zip(kept).filter(|(_, kept)| **kept).map(|(row, _)| *row);
+        self.row = Int64Array::from_iter_values(kept_rows);
         Ok(())
     }
 }
@@ -125,14 +139,13 @@ impl Layout {
 
     /// A batch of a file of scores; row numbers are counted from the one given.
     pub fn batch(&self, scored: &Scored, first_row: i64) -> Result<RecordBatch, StageError> {
-        let rows = || Int64Array::from_iter_values(scored.row.iter().map(|row| row - first_row));
         let key = match &scored.key {
             Some(key) if self.keyed => Arc::clone(key),
-            _ => Arc::new(rows()),
+            _ if first_row == 0 => Arc::new(scored.row.clone()),
+            _ => Arc::new(scored.row.unary::<_, Int64Type>(|row| row - first_row)),
         };
         let mut columns = vec![key];
-        columns.extend([&scored.y_mean, &scored.y_std, &scored.f_std, &scored.noise_std].map(|values| numbers(values)));
-        columns.extend(scored.quantiles.iter().map(|values| numbers(values)));
+        columns.extend(scored.numbers.iter().cloned());
         columns.extend(
             scored.keep.iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(column, _)| Arc::clone(column)),
         );
@@ -140,29 +153,28 @@ impl Layout {
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(arrow)?)
     }
 
-    /// A block of the predictions table.
-    pub fn block(&self, scored: &Scored, fold: i32) -> Result<PredictionBlock, StageError> {
+    /// A batch of the predictions table, whose columns are those of `schema`; run, stage and case are filled in later.
+    pub fn table_batch(&self, scored: &Scored, fold: i32, schema: &SchemaRef) -> Result<RecordBatch, StageError> {
         let arrow = |source| StoreError::from(TableError::Arrow { table: "predictions", source });
-        let key = match &scored.key {
-            Some(key) => text(key).map_err(arrow)?.iter().map(|key| key.unwrap_or_default().to_owned()).collect(),
-            None => scored.row.iter().map(i64::to_string).collect(),
+        let rows = scored.row.len();
+        let later = predictions::constant("", rows);
+        let key: ArrayRef = match &scored.key {
+            Some(key) => Arc::new(text(key).map_err(arrow)?),
+            None => Arc::new(text(&(Arc::new(scored.row.clone()) as ArrayRef)).map_err(arrow)?),
         };
-        let known = |target: &Float64Array| target.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
-        Ok(PredictionBlock {
-            stage: String::new(),
-            case: String::new(),
-            fold,
-            split: "score".to_owned(),
+        let target = scored.target.clone().unwrap_or_else(|| Arc::new(Float64Array::new_null(rows)));
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::clone(&later),
+            Arc::clone(&later),
+            later,
+            Arc::new(Int32Array::from_value(fold, rows)),
+            predictions::constant("score", rows),
             key,
-            row: scored.row.clone(),
-            y_true: scored.target.as_ref().map(known),
-            y_mean: scored.y_mean.clone(),
-            y_std: Some(scored.y_std.clone()),
-            f_std: Some(scored.f_std.clone()),
-            noise_std: Some(scored.noise_std.clone()),
-            quantiles: self.quantiles.iter().cloned().zip(scored.quantiles.iter().cloned()).collect(),
-            keep: self.fields.iter().cloned().zip(scored.keep.iter().cloned()).collect(),
-        })
+            Arc::new(scored.row.clone()),
+            target,
+        ];
+        columns.extend(scored.numbers.iter().chain(&scored.keep).cloned());
+        Ok(RecordBatch::try_new(Arc::clone(schema), columns).map_err(arrow)?)
     }
 
     /// The columns of the predictions table, those kept included.
@@ -178,9 +190,9 @@ impl Layout {
 }
 
 /// NaN as null.
-fn numbers(values: &[f64]) -> ArrayRef {
+fn nullable(values: Vec<f64>) -> ArrayRef {
     if values.iter().any(|value| value.is_nan()) {
         return Arc::new(values.iter().map(|value| (!value.is_nan()).then_some(*value)).collect::<Float64Array>());
     }
-    Arc::new(Float64Array::from(values.to_vec()))
+    Arc::new(Float64Array::from(values))
 }

@@ -2,9 +2,8 @@
 
 use super::columns::{Layout, Scored};
 use crate::stages::StageError;
+use crate::store::ParquetSink;
 use crate::store::ipc::IpcWriter;
-use crate::store::{ParquetSink, StoreError};
-use crate::tables::predictions;
 use arrow::datatypes::SchemaRef;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -96,7 +95,7 @@ impl<W: Write + Send> IpcSink<W> {
 
 impl<W: Write + Send> Sink for IpcSink<W> {
     fn write(&mut self, scored: &Scored) -> Result<(), StageError> {
-        if scored.row.is_empty() {
+        if scored.is_empty() {
             return Ok(());
         }
         Ok(self.stream.write(&self.layout.batch(scored, 0)?)?)
@@ -125,13 +124,7 @@ impl PredictionsSink {
 
 impl Sink for PredictionsSink {
     fn write(&mut self, scored: &Scored) -> Result<(), StageError> {
-        let block = self.layout.block(scored, self.fold)?;
-        let (schema, batches) = predictions::batches("", std::slice::from_ref(&block)).map_err(StoreError::from)?;
-        debug_assert_eq!(schema, self.schema);
-        for batch in &batches {
-            self.file.write(batch)?;
-        }
-        Ok(())
+        Ok(self.file.write(&self.layout.table_batch(scored, self.fold, &self.schema)?)?)
     }
 
     fn finish(self: Box<Self>) -> Result<(), StageError> {

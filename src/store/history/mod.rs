@@ -217,7 +217,9 @@ fn look_at(results: &ResultsDir, id: RunId, tables: BTreeMap<TableKind, PathBuf>
                 if status == Status::Damaged {
                     problems.push(format!("its manifest has the unknown status `{}`", manifest.status));
                 }
-                let gone = manifest.files.iter().filter(|file| !results.root().join(&file.path).exists()).count();
+                // What lies outside the results belongs to those who use it.
+                let is_gone = |path: &Path| path.is_relative() && !results.root().join(path).exists();
+                let gone = manifest.files.iter().filter(|file| is_gone(Path::new(&file.path))).count();
                 if gone > 0 {
                     problems.push(format!("{gone} of its {} files are gone", manifest.files.len()));
                 }

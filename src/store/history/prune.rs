@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::sizes::{files_below, freed_bytes, is_plain_file};
 use super::{History, Run, Status, TOMBSTONE, names, read_events};
-use crate::store::{Cache, MODEL_FILE, ResultsDir, RunId, StoreError};
+use crate::store::{Cache, MODEL_FILE, Manifest, ResultsDir, RunId, StoreError};
 use crate::tables::{TableKind, Timestamp};
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -188,7 +188,9 @@ impl Needs {
         for run in kept {
             entries.extend(run.manifest.iter().flat_map(|manifest| manifest.cache.iter().cloned()));
             if run.status == Status::Succeeded {
-                if run.manifest.as_ref().is_some_and(|manifest| manifest.cache.is_empty()) {
+                // A scoring without a pipeline has no cases, and uses no entries.
+                let silent = |manifest: &Manifest| manifest.cache.is_empty() && !manifest.cases.is_empty();
+                if run.manifest.as_ref().is_some_and(silent) {
                     return Err(format!("run {} does not say which entries it used", run.id));
                 }
                 continue;

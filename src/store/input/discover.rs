@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::store::StoreError;
+use crate::store::error::CHECK_PATH;
 
 /// What Spark and Hive write for a partition whose value is null.
 const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -63,14 +64,15 @@ fn not_there(path: &Path) -> StoreError {
     let nearest = path.ancestors().skip(1).find(|ancestor| !ancestor.as_os_str().is_empty() && ancestor.exists());
     let hint = match nearest {
         Some(nearest) => format!("check the path (the nearest directory that exists is {})", nearest.display()),
-        None => "check the path; relative paths start at the pipeline file".to_owned(),
+        None => CHECK_PATH.to_owned(),
     };
     StoreError::missing(path, "does not exist", hint)
 }
 
 fn nothing_found(path: &Path) -> StoreError {
     if path.is_dir() {
-        let hint = "put *.parquet files there, or check the path (names that begin with `.` or `_` are left out)";
+        let hint = "put *.parquet files there (a time without rows is a file without rows), or check the path (names \
+                    that begin with `.` or `_` are left out)";
         return StoreError::missing(path, "no Parquet file in this directory", hint);
     }
     let hint = "check the pattern: `*` stays within one directory, `**` crosses directories";

@@ -104,9 +104,11 @@ impl FileSummary {
     }
 }
 
-/// Reads the footers of these files.
+/// Reads the footers of these files, which were found just now.
 pub fn peek(files: &[InputFile]) -> Result<InputSchema, StoreError> {
-    let files = files.iter().map(|file| reader(&file.path).and_then(|reader| summary(file, &reader)));
+    let files = files
+        .iter()
+        .map(|file| reader(&file.path).map_err(StoreError::vanished).and_then(|reader| summary(file, &reader)));
     Ok(InputSchema { files: files.collect::<Result<_, _>>()? })
 }
 

@@ -219,7 +219,13 @@ fn check_roles(first: &FileSummary, resolved: &Resolved) -> Result<(), StoreErro
         check(name, number, "is not a number", "convert it to numbers, or choose another `target`")?;
     }
     if let Some(name) = &resolved.key {
-        let hint = "choose a column of integers, text, booleans or dates, or leave `key` out to use row numbers";
+        let is_time = |column: &ColumnInfo| column.data_type.is_temporal();
+        let hint = if first.column(name).is_some_and(is_time) {
+            "times are not the same text everywhere (units, zones): convert it to text or to an integer, or leave `key` \
+             out to use row numbers; scores pass it through with `keep`"
+        } else {
+            "choose a column of integers, text, booleans or dates, or leave `key` out to use row numbers"
+        };
         check(name, |column| is_key(&column.data_type), "cannot identify rows", hint)?;
     }
     for name in &resolved.extra {

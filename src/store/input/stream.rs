@@ -252,7 +252,7 @@ impl ParquetChunks {
 
     fn open_next(&mut self) -> Result<(), StoreError> {
         let (file, known) = (&self.files[self.next], &self.known[self.next]);
-        let reader = reader(&file.path)?;
+        let reader = reader(&file.path).map_err(StoreError::vanished)?;
         if summary(file, &reader)? != *known {
             let hint = "wait until its writer is done; replace files by renaming rather than in place";
             return Err(StoreError::invalid(&file.path, "the file changed while it was read", hint));

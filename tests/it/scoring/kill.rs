@@ -5,7 +5,7 @@ use crate::locks::SmallDisk;
 use crate::sandbox::{Ran, Sandbox};
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The same "random" moments every time.
@@ -68,6 +68,41 @@ fn a_score_killed_at_any_moment_is_finished_by_the_next_one() {
     killed(&sandbox, arguments, "scores/out.parquet", &[]);
 }
 
+/// In a container every job is process 1: its number says nothing about who left a file behind.
+#[test]
+fn what_a_job_left_that_died_as_process_1_is_swept_by_the_next_one() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("inbox/batch.parquet"), 0..300_000);
+    sandbox.write("score.yaml", &super::pipelines::score("output: scores/out.parquet"));
+    let program = crate::sandbox::stride_pipe().get_program().to_owned();
+    let contained = |arguments: &str| {
+        let mut command = Command::new("unshare");
+        if !rustix::process::getuid().is_root() {
+            command.arg("-r");
+        }
+        command.args(["--pid", "--fork", "--kill-child"]).arg(&program).args(arguments.split(' '));
+        command.current_dir(sandbox.path("")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let left = || {
+        let of_rows = |name: &String| is_unfinished(name) && name.contains(".parquet.");
+        let ours = |name: &String| of_rows(name) || name.starts_with("results/cache/drafts/");
+        sandbox.files("").into_iter().filter(ours).collect::<Vec<_>>()
+    };
+    let score = "score --model models/m --input inbox --output scores/out.parquet --key id --quiet --lock-timeout 30s";
+    for arguments in [score, "run score.yaml --quiet --lock-timeout 30s"] {
+        let mut job = contained(arguments).spawn().unwrap();
+        while !left().iter().any(|name| is_unfinished(name)) {
+            assert!(job.try_wait().unwrap().is_none(), "it was too quick");
+        }
+        job.kill().unwrap();
+        job.wait().unwrap();
+        assert!(left().iter().any(|name| name.contains(".parquet.1-")), "{:?}", left());
+        assert!(contained(arguments).status().unwrap().success(), "{arguments}");
+        assert_eq!(left(), Vec::<String>::new(), "{arguments}");
+    }
+}
+
 #[test]
 fn a_full_disk_and_a_read_only_one_leave_earlier_scores() {
     let sandbox = published(GP);
@@ -93,6 +128,38 @@ fn a_full_disk_and_a_read_only_one_leave_earlier_scores() {
     assert_eq!(disk.shell(sum), before);
 }
 
+/// The results are elsewhere; only the file of scores has no room.
+#[test]
+fn a_full_disk_and_a_read_only_one_under_the_output_of_a_pipeline() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("few.parquet"), 0..50);
+    rows(&sandbox.path("many.parquet"), 0..200_000);
+    let disk = SmallDisk::new(&sandbox, "size=1m");
+    for (name, input) in [("few", "few.parquet"), ("many", "many.parquet")] {
+        let text = super::pipelines::score("output: results/out.parquet").replace("inbox", input);
+        sandbox.write(&format!("{name}.yaml"), &text.replace("stages:", "results: elsewhere\nstages:"));
+    }
+    disk.stride_pipe("run few.yaml --quiet").succeeded();
+    let sum = "sha256sum results/out.parquet && ls -A results";
+    let before = disk.shell(sum);
+    let full = disk.stride_pipe("run many.yaml --quiet");
+    assert_eq!(full.code, 73, "{}", full.stderr);
+    assert!(full.stderr.contains("results/out.parquet: cannot be written"), "{}", full.stderr);
+    assert!(full.stderr.contains("free some space") && full.stderr.contains("to go on:"), "{}", full.stderr);
+    assert_eq!(disk.shell(sum), before);
+    disk.shell("mount -o remount,ro results");
+    let read_only = disk.stride_pipe("run many.yaml --quiet");
+    assert_eq!(read_only.code, 73, "{}", read_only.stderr);
+    assert!(read_only.stderr.contains("results/out.parquet: cannot be written"), "{}", read_only.stderr);
+    assert!(read_only.stderr.contains("the file system is read-only"), "{}", read_only.stderr);
+    assert_eq!(disk.shell(sum), before);
+    // With room again nothing has to be computed a second time.
+    disk.shell("mount -o remount,rw,size=64m results");
+    let again = disk.stride_pipe("run many.yaml --quiet").succeeded();
+    assert!(again.stdout.contains("0 task(s) done, 2 taken from the cache"), "{}", again.stdout);
+    assert_ne!(disk.shell(sum), before);
+}
+
 #[test]
 fn an_input_that_vanishes_is_missing_and_earlier_scores_stay() {
     let sandbox = published(GP);
@@ -110,7 +177,7 @@ fn an_input_that_vanishes_is_missing_and_earlier_scores_stay() {
     fs::remove_file(sandbox.path("inbox/b.parquet")).unwrap();
     let ran = Ran::from(&job.wait_with_output().unwrap());
     assert_eq!(ran.code, 66, "{}", ran.stderr);
-    assert!(ran.stderr.contains("b.parquet: does not exist"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("b.parquet: was there when the job began, and is gone"), "{}", ran.stderr);
     assert_eq!(fs::read(sandbox.path("out.parquet")).unwrap(), b"earlier");
     assert!(!unfinished());
 }

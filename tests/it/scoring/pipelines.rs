@@ -5,7 +5,7 @@ use crate::sandbox::{SMALL, Sandbox};
 use std::fs;
 use std::path::PathBuf;
 use stride_pipe::store::{ModelFile, read_predictions, read_table};
-use stride_pipe::tables::MetricRow;
+use stride_pipe::tables::{MetricRow, TimingRow};
 
 /// A scoring pipeline over `inbox`.
 pub fn score(options: &str) -> String {
@@ -134,6 +134,14 @@ fn publishing_keeps_the_previous_model_and_minds_its_condition() {
     sandbox.run("run gate.yaml --quiet").succeeded();
     assert_eq!((model(), previous()), (first.clone(), None), "the same model again changes nothing");
 
+    // Neither another condition nor another training makes it another model.
+    for options in
+        ["--set stages.model.train.publish_if=smse<0.8", "--set stages.model.train.publish_if=mae<9", "--force"]
+    {
+        sandbox.run(&format!("run gate.yaml --quiet {options}")).succeeded();
+        assert_eq!((model(), previous()), (first.clone(), None), "{options}");
+    }
+
     sandbox.run("run gate.yaml --quiet --set stages.model.train.kernel=matern32").succeeded();
     assert_eq!(previous().unwrap(), first);
     assert_ne!(model(), first);
@@ -154,8 +162,18 @@ fn a_condition_looks_at_the_model_itself() {
         gated("kernel: rbf")
     );
     sandbox.write("two.yaml", &two);
-    let ran = sandbox.run("run two.yaml").succeeded();
-    assert!(ran.stderr.contains("not published to models/other"), "{}", ran.stderr);
+    // Nobody measures it: that is known before anything runs.
+    let refused = sandbox.run("validate two.yaml");
+    assert_eq!(refused.code, 78, "{}", refused.stderr);
+    assert!(refused.stderr.contains("no evaluate stage measures `other`"), "{}", refused.stderr);
+    assert_eq!(sandbox.run("run two.yaml").code, 78);
+    // Trained on all rows it has no test rows of its own, and goes by those of the others.
+    let all = two.replace(
+        "  other:\n    train: { input: folds,",
+        "  all:\n    split: { input: rows, all: {} }\n  other:\n    train: { input: all,",
+    );
+    sandbox.write("all.yaml", &all);
+    sandbox.run("validate all.yaml").succeeded();
     let measured = format!(
         "{two}  other-predictions:\n    predict: {{ model: other, input: folds }}\n  other-metrics:\n    evaluate: {{ input: \
          other-predictions }}\n"
@@ -166,6 +184,83 @@ fn a_condition_looks_at_the_model_itself() {
     assert!(!sandbox.path("models/other/model.safetensors").exists());
     sandbox.run("run two.yaml --quiet").succeeded();
     assert!(sandbox.path("models/other/model.safetensors").exists());
+}
+
+/// The tables that `score --results` writes are those of a run: `runs` knows it, and drift is beside that of pipelines.
+#[test]
+fn the_command_notes_drift_like_a_pipeline() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("inbox/1.parquet"), 0..1000);
+    sandbox.write("score.yaml", &score("output: scores/out.parquet"));
+    sandbox.run("run score.yaml --quiet").succeeded();
+    let by_pipeline = metrics(&sandbox);
+    let arguments = "score --model models/m --input inbox --output by-hand.parquet --key id";
+    sandbox.run(arguments).succeeded();
+    assert!(!sandbox.path("results/metrics/pipeline=nightly").exists(), "only where it is asked for");
+    let ran = sandbox.run(&format!("{arguments} --results results --name nightly")).succeeded();
+    assert!(ran.stdout.contains("results/metrics/pipeline=nightly/"), "{}", ran.stdout);
+    let of_job = |table: &str| {
+        let files = sandbox.table_files(table).into_iter();
+        files.filter(|path| path.to_string_lossy().contains("pipeline=nightly")).collect::<Vec<_>>()
+    };
+    let [file] = &of_job("metrics")[..] else { panic!("one job: {:?}", of_job("metrics")) };
+    let by_command: Vec<MetricRow> = read_table(file).unwrap();
+    let figures = |rows: &[MetricRow]| {
+        let figure = |row: &MetricRow| {
+            (
+                row.metric.clone(),
+                row.feature.clone(),
+                row.value.map(f64::to_bits),
+                row.rows,
+                row.split.clone(),
+                row.fold,
+            )
+        };
+        rows.iter().map(figure).collect::<Vec<_>>()
+    };
+    assert_eq!(figures(&by_command), figures(&by_pipeline));
+    let timings: Vec<TimingRow> = read_table(&of_job("timings")[0]).unwrap();
+    assert_eq!((timings.len(), timings[0].rows, timings[0].phase.as_str()), (1, 1000, "online"));
+
+    let listed = sandbox.run("runs list").succeeded().stdout;
+    assert!(listed.lines().any(|line| line.contains("nightly") && line.contains("succeeded")), "{listed}");
+    assert!(!listed.contains("note:"), "{listed}");
+    sandbox.run(&format!("{arguments} --results results --name nightly --on-invalid skip")).succeeded();
+    let two: Vec<String> =
+        of_job("metrics").iter().map(|path| path.file_stem().unwrap().display().to_string()).collect();
+    let changed = sandbox.run(&format!("runs diff {} {}", two[0], two[1])).succeeded().stdout;
+    assert!(changed.contains("default: score.on_invalid  error  skip"), "{changed}");
+    let shown = sandbox.run("runs show last").succeeded().stdout;
+    assert!(shown.contains("models/m/model.safetensors") && !shown.contains("problems"), "{shown}");
+    let pruned = sandbox.run("runs prune --keep 1 --dry-run").succeeded();
+    assert!(!format!("{}{}", pruned.stdout, pruned.stderr).contains("does not say"), "{}", pruned.stdout);
+    // Nothing is scored when the results cannot be written, and names are those of pipelines.
+    fs::write(sandbox.path("file"), "").unwrap();
+    fs::remove_file(sandbox.path("by-hand.parquet")).unwrap();
+    assert_eq!(sandbox.run(&format!("{arguments} --results file/results")).code, 73);
+    assert!(!sandbox.path("by-hand.parquet").exists());
+    assert_eq!(sandbox.run(&format!("{arguments} --results results --name ../x")).code, 2);
+    assert_eq!(sandbox.run(&format!("{arguments} --name nightly")).code, 2);
+}
+
+/// Rows pass through: five times as many do not need more memory, with all places that they are written to.
+#[test]
+fn memory_does_not_grow_with_the_rows() {
+    let sandbox = published(GP);
+    let options = "intervals: [0.9], keep: [other], output: scores/out.parquet";
+    let peak = |rows_of_a_file: i64| {
+        for file in 0..5 {
+            rows(&sandbox.path(format!("inbox/{file}.parquet")), rows_of_a_file * file..rows_of_a_file * (file + 1));
+        }
+        sandbox.write("score.yaml", &score(options));
+        sandbox.run("run score.yaml --quiet").succeeded();
+        let timings: Vec<TimingRow> = read_table(&newest(&sandbox, "timings")).unwrap();
+        let written = timings.iter().find(|row| row.phase == "write").unwrap();
+        assert_eq!(written.rows, 5 * rows_of_a_file);
+        written.peak_rss_bytes
+    };
+    let (few, many) = (peak(60_000), peak(300_000));
+    assert!(many < few + (48 << 20), "{} MB for 0.3 million rows, {} MB for 1.5 million", few >> 20, many >> 20);
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! What scoring refuses, by name, and what it takes.
 
-use super::{GP, published, rows, scores};
-use crate::sandbox::Sandbox;
-use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
+use super::{GP, published, rows, scores, values};
+use crate::python;
+use crate::sandbox::{Ran, Sandbox};
+use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray};
 use std::fs;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use stride_pipe::store::lock::{Locking, target_lock, try_lock};
 use stride_pipe::store::{open_batches, write_columns};
 
@@ -70,6 +73,10 @@ fn what_does_not_fit_is_named() {
     write_columns(&sandbox.path("words.parquet"), vec![words("a"), numbers("b")]).unwrap();
     write_columns(&sandbox.path("mixed/1.parquet"), vec![numbers("a"), numbers("b")]).unwrap();
     write_columns(&sandbox.path("mixed/2.parquet"), vec![numbers("a")]).unwrap();
+    fs::create_dir_all(sandbox.path("days/date=2026-11-16")).unwrap();
+    let times = TimestampMicrosecondArray::from(vec![1, 2]).with_timezone("UTC");
+    let times: Vec<(&str, ArrayRef)> = vec![("at", Arc::new(times)), numbers("a"), numbers("b")];
+    write_columns(&sandbox.path("times.parquet"), times).unwrap();
     let whole = fs::read(sandbox.path("good.parquet")).unwrap();
     fs::write(sandbox.path("short.parquet"), &whole[..whole.len() - 100]).unwrap();
     fs::create_dir_all(sandbox.path("models/tampered")).unwrap();
@@ -82,6 +89,11 @@ fn what_does_not_fit_is_named() {
         ("--model models/m --input mixed", 65, "mixed/2.parquet"),
         ("--model models/m --input short.parquet", 65, "incomplete Parquet file"),
         ("--model models/m --input gone.parquet", 66, "gone.parquet: does not exist"),
+        ("--model models/m --input gone.parquet", 66, "on the command line at the current directory"),
+        ("--model models/m --input days/date=2026-11-16/", 66, "no Parquet file in this directory"),
+        ("--model models/m --input days/date=2026-11-16/", 66, "a time without rows is a file without rows"),
+        ("--model models/m --input times.parquet --key at", 65, "column `at`: its type Timestamp(µs, \"UTC\") cannot"),
+        ("--model models/m --input times.parquet --key at", 65, "convert it to text or to an integer"),
         ("--model models/tampered --input good.parquet", 65, "damaged model"),
         ("--model models/gone --input good.parquet", 66, "there is no model here"),
         ("--model models/m --input good.parquet --keep nothing", 65, "column `nothing`"),
@@ -99,6 +111,10 @@ fn what_does_not_fit_is_named() {
         assert!(ran.stderr.contains(said), "{options}: {}", ran.stderr);
         assert!(!sandbox.path("out.parquet").exists(), "{options}");
     }
+    // A time that is passed through is as it was.
+    sandbox.run("score --model models/m --input times.parquet --output times-out.parquet --keep at").succeeded();
+    let (schema, _) = open_batches(&sandbox.path("times-out.parquet")).unwrap();
+    assert_eq!(schema.field(5).data_type().to_string(), "Timestamp(µs, \"UTC\")");
     let into_itself = sandbox.run("score --model models/m --input mixed --output mixed/scores.parquet");
     assert_eq!(into_itself.code, 65, "{}", into_itself.stderr);
     // A directory gets a file of the same name for each input file: it must not be the input file.
@@ -135,4 +151,116 @@ fn two_writers_of_one_output_wait_or_end_with_75() {
     drop(lock);
     sandbox.run(arguments).succeeded();
     sandbox.run("run score.yaml").succeeded();
+}
+
+/// A job that may write any file of a directory, and one that writes a file in it.
+#[test]
+fn a_directory_and_a_file_in_it_exclude_each_other() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("in/d=1/a.parquet"), 0..20);
+    let held = |target: &str| match try_lock(&target_lock(&sandbox.path(target)), "somebody else").unwrap() {
+        Locking::Held(lock) => lock,
+        Locking::Taken(holder) => panic!("taken by {holder}"),
+    };
+    let score = |output: &str| format!("score --model models/m --input in --output {output}");
+    let (file, directory) = (score("out/d=1/a.parquet"), score("out/"));
+    sandbox.write("file.yaml", &super::pipelines::score("output: out/d=1/a.parquet").replace("inbox", "in"));
+    sandbox.write("directory.yaml", &super::pipelines::score("output: out/").replace("inbox", "in"));
+    // A file's job is at work; nobody has ever locked the directory.
+    let lock = held("out/d=1/a.parquet");
+    for job in [&directory, "run directory.yaml"] {
+        let refused = sandbox.run(job);
+        assert_eq!(refused.code, 75, "{job}: {}", refused.stderr);
+        assert!(refused.stderr.contains(".a.parquet.lock is held by somebody else"), "{}", refused.stderr);
+    }
+    assert_eq!(sandbox.run(&score("out/d=1/")).code, 75);
+    sandbox.run(&score("out/other.parquet")).succeeded();
+    sandbox.run(&score("out-of-it/")).succeeded();
+    let waiting = sandbox
+        .command()
+        .args(format!("{directory} --lock-timeout 1m").split(' '))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(800));
+    drop(lock);
+    let waited = Ran::from(&waiting.wait_with_output().unwrap()).succeeded();
+    assert!(waited.stderr.contains("waiting for"), "{}", waited.stderr);
+    // A directory's job is at work.
+    let lock = held("out");
+    for job in [&file, "run file.yaml", &score("out/d=1/"), &score("out/new/b.parquet")] {
+        let refused = sandbox.run(job);
+        assert_eq!(refused.code, 75, "{job}: {}", refused.stderr);
+        assert!(refused.stderr.contains("somebody else"), "{}", refused.stderr);
+    }
+    drop(lock);
+    for job in [&file, "run file.yaml", &directory, "run directory.yaml"] {
+        sandbox.run(job).succeeded();
+    }
+    // One pipeline with both is not in its own way.
+    let both = super::pipelines::score("output: out/").replace("inbox", "in");
+    let second = "  again:\n    predict: { model: ./models/m, input: batch, output: out/d=1/b.parquet }\n";
+    sandbox.write("both.yaml", &format!("{both}{second}"));
+    sandbox.run("run both.yaml").succeeded();
+}
+
+/// Jobs that begin in the same moment: one of them wins.
+#[test]
+fn a_directory_and_a_file_at_once_do_not_both_give_up() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("in/a.parquet"), 0..2000);
+    for _ in 0..8 {
+        let _ = fs::remove_dir_all(sandbox.path("out"));
+        let _ = fs::remove_file(target_lock(&sandbox.path("out")));
+        let children = ["out/", "out/a.parquet"].map(|output| {
+            let arguments = format!("score --model models/m --input in --output {output} --quiet");
+            let mut command = sandbox.command();
+            command.args(arguments.split(' ')).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        });
+        let ran = children.map(|child| Ran::from(&child.wait_with_output().unwrap()));
+        assert!(ran.iter().all(|ran| [0, 75].contains(&ran.code)), "{}{}", ran[0].stderr, ran[1].stderr);
+        assert!(ran.iter().any(|ran| ran.code == 0), "{}{}", ran[0].stderr, ran[1].stderr);
+        assert_eq!(
+            open_batches(&sandbox.path("out/a.parquet")).unwrap().1.map(|b| b.unwrap().num_rows()).sum::<usize>(),
+            2000
+        );
+    }
+}
+
+/// A byte of a page that only its checksum can tell from another one.
+#[test]
+fn a_page_that_does_not_fit_its_checksum_is_refused() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("rows.parquet"), 0..200);
+    sandbox.write(
+        "write.py",
+        "import pyarrow.parquet as pq\ntable = pq.read_table('rows.parquet')\n\
+         for name, check in [('checked', True), ('unchecked', False)]:\n    \
+         pq.write_table(table, name + '.parquet', compression='none', use_dictionary=False, write_page_checksum=check)\n",
+    );
+    let mut python = Command::new(python::programs().join("python"));
+    python::succeed(python.arg("write.py").current_dir(sandbox.path("")));
+    let score = |name: &str| {
+        let arguments = format!("score --model models/m --input {name}.parquet --output out.parquet --key id --quiet");
+        sandbox.run(&arguments)
+    };
+    let value = values(77).0.to_le_bytes();
+    for name in ["checked", "unchecked"] {
+        score(name).succeeded();
+        let path = sandbox.path(format!("{name}.parquet"));
+        let mut bytes = fs::read(&path).unwrap();
+        let place = bytes.windows(8).position(|bytes| bytes == value).unwrap();
+        bytes[place + 5] ^= 1;
+        fs::write(&path, bytes).unwrap();
+    }
+    let before = fs::read(sandbox.path("out.parquet")).unwrap();
+    let refused = score("checked");
+    assert_eq!(refused.code, 65, "{}", refused.stderr);
+    assert!(refused.stderr.contains("checked.parquet: not readable as Parquet"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("CRC"), "{}", refused.stderr);
+    assert_eq!(fs::read(sandbox.path("out.parquet")).unwrap(), before);
+    // Writers that leave checksums out leave this to nobody.
+    score("unchecked").succeeded();
+    assert_ne!(fs::read(sandbox.path("out.parquet")).unwrap(), before);
 }

@@ -21,8 +21,9 @@ pub(super) struct Component {
 pub(super) enum Hidden {
     /// Layer by layer: mean + k(·, anchors) weights.
     Chain {
-        /// Variance and length of the bottom covariance.
-        bottom: (f64, f64),
+        /// Weights of the first layer, `[r, D]`; its anchors are those of all particles.
+        first: Array2<f64>,
+        /// The layers above.
         layers: Vec<Link>,
     },
     /// By the map g of the last layer (injective).
@@ -36,6 +37,35 @@ pub(super) struct Map {
     pub g: Vec<f64>,
     /// Its slopes at both ends.
     pub ends: (f64, f64),
+}
+
+/// The covariance of the first hidden layer, the same for all particles: it sees the features alone.
+#[derive(Debug, Clone)]
+pub(super) struct Bottom {
+    /// Variance and length.
+    pub scale: (f64, f64),
+    /// What it knows of the anchors.
+    pub anchors: Warped,
+}
+
+impl Bottom {
+    /// The covariances of x: `[b, d]` with the anchors, `[b, r]`.
+    pub fn covariances(&self, design: &Design, x: ArrayView2<'_, f64>) -> Result<Array2<f64>, GpError> {
+        let at = Warped::stationary(design.kernel, self.scale, x, &design.x_centre)?;
+        let mut k = Array2::zeros((x.nrows(), self.anchors.len()));
+        at.tile(0, &self.anchors, k.view_mut())?;
+        Ok(k)
+    }
+}
+
+/// What all particles need of a tile of rows.
+pub(super) struct Rows {
+    /// Features, `[b, d]`.
+    pub x: Array2<f64>,
+    /// Start values of the hidden layers, `[b, D]`.
+    pub start: Array2<f64>,
+    /// Covariances with the anchors of the first hidden layer, `[b, r]`; empty where there are none.
+    pub bottom: Array2<f64>,
 }
 
 /// One layer of a chain.
@@ -61,15 +91,14 @@ pub(super) struct Top {
 }
 
 impl Component {
-    /// The inputs of the top layer at x: `[b, d]`, whose start values are start: `[b, D]`; `see` gets the values of
-    /// every hidden layer on the way, bottom layer first.
+    /// The inputs of the top layer; `see` gets the values of every hidden layer on the way, bottom layer first.
     pub fn inputs(
         &self,
         design: &Design,
-        (x, start): (ArrayView2<'_, f64>, ArrayView2<'_, f64>),
+        rows: &Rows,
         mut see: impl FnMut(usize, &Array2<f64>),
     ) -> Result<Array2<f64>, GpError> {
-        let mut values = start.to_owned();
+        let (x, mut values) = (rows.x.view(), design.mean(rows.start.view()));
         match &self.hidden {
             Hidden::Maps(maps) => {
                 let spots = design.spots(x).ok_or_else(|| GpError::shape("a map without knots"))?;
@@ -78,20 +107,19 @@ impl Component {
                     see(index, &values);
                 }
             }
-            Hidden::Chain { bottom, layers } => {
+            Hidden::Chain { first, layers } => {
+                gemm_nn(1.0, rows.bottom.view(), first.view(), 1.0, values.view_mut())?;
+                // One interpolation may stand for all layers.
+                let lowest = design.layers - layers.len() - 1;
+                see(lowest, &values);
                 for (index, link) in layers.iter().enumerate() {
-                    let at = if index == 0 {
-                        Warped::stationary(design.kernel, *bottom, x, &design.x_centre)?
-                    } else {
-                        design.hidden(x, values.view())?
-                    };
+                    let at = design.hidden(x, values.view())?;
                     let mut k = Array2::zeros((x.nrows(), link.anchors.len()));
                     at.tile(0, &link.anchors, k.view_mut())?;
                     let mut next = design.mean(values.view());
                     gemm_nn(1.0, k.view(), link.weights.view(), 1.0, next.view_mut())?;
                     values = next;
-                    // One interpolation may stand for all layers.
-                    see(design.layers - layers.len() + index, &values);
+                    see(lowest + 1 + index, &values);
                 }
             }
         }
@@ -99,32 +127,27 @@ impl Component {
     }
 
     // For a prediction only the last map counts: injective maps are from the feature itself.
-    fn last_inputs(
-        &self,
-        design: &Design,
-        x: ArrayView2<'_, f64>,
-        start: ArrayView2<'_, f64>,
-    ) -> Result<Array2<f64>, GpError> {
-        if let (Hidden::Maps(maps), Some(spots)) = (&self.hidden, design.spots(x))
+    fn last_inputs(&self, design: &Design, rows: &Rows) -> Result<Array2<f64>, GpError> {
+        if let (Hidden::Maps(maps), Some(spots)) = (&self.hidden, design.spots(rows.x.view()))
             && let Some(map) = maps.last()
         {
             return Ok(knots::values(&spots, &map.g, map.ends));
         }
-        self.inputs(design, (x, start), |_, _| {})
+        self.inputs(design, rows, |_, _| {})
     }
 
-    /// Mean and (when asked for) latent variance at x: `[b, d]`, of the first `count` rows.
+    /// Mean and (when asked for) latent variance of the first `count` rows.
     pub fn predict(
         &self,
         design: &Design,
         hyper: &Hyper,
-        (x, start): (ArrayView2<'_, f64>, ArrayView2<'_, f64>),
+        rows: &Rows,
         count: usize,
         variance: bool,
     ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
-        let inputs = self.last_inputs(design, x, start)?;
-        let stars = design.top(x, inputs.view(), hyper)?;
-        let mut k = Array2::zeros((x.nrows(), self.top.anchors.len()));
+        let inputs = self.last_inputs(design, rows)?;
+        let stars = design.top(rows.x.view(), inputs.view(), hyper)?;
+        let mut k = Array2::zeros((rows.x.nrows(), self.top.anchors.len()));
         stars.tile(0, &self.top.anchors, k.view_mut())?;
         let alpha = self.top.alpha.as_slice().unwrap_or_default();
         let mean = row_slices(&k).take(count).map(|row| dot(row, alpha)).collect();

@@ -17,7 +17,7 @@ use super::design::Design;
 use super::em::Fit;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
-use component::Component;
+use component::{Bottom, Component};
 
 pub use predict::HiddenLayer;
 
@@ -47,6 +47,8 @@ pub struct DeepParts {
 pub struct DeepGp {
     parts: DeepParts,
     design: Design,
+    /// The first hidden layer's covariance; none where rows pass by a map.
+    bottom: Option<Bottom>,
     components: Vec<Component>,
 }
 
@@ -58,8 +60,8 @@ impl DeepGp {
 
     /// Restores a model from its parts; its predictions are the same bits.
     pub fn from_parts(parts: DeepParts) -> Result<Self, GpError> {
-        let (design, components) = parts::restore(&parts)?;
-        Ok(Self { parts, design, components })
+        let (design, bottom, components) = parts::restore(&parts)?;
+        Ok(Self { parts, design, bottom, components })
     }
 
     /// What a model file has to hold.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array1, Array2, ArrayView1, Axis};
 
-use super::component::{Component, Hidden, Link, Map, Top};
+use super::component::{Bottom, Component, Hidden, Link, Map, Top};
 use super::{DeepParts, Design, Diagnostics};
 use crate::gp::GpError;
 use crate::gp::deep::em::Fit;
@@ -135,21 +135,22 @@ fn add_particle(
 }
 
 /// What a set of parts describes, checked.
-pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Vec<Component>), GpError> {
+pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Option<Bottom>, Vec<Component>), GpError> {
     let reader = Reader { parts };
     if let Some(name) =
         parts.numbers.iter().find(|(_, values)| !values.iter().all(|v| v.is_finite())).map(|(name, _)| name)
     {
         return Err(GpError::value(format!("`{name}` holds NaN or an infinite value")));
     }
-    let (design, bottom) = reader.design()?;
+    let (design, scale) = reader.design()?;
     parts.hyper.check(design.width())?;
     if parts.hyper.lengths.len() != 1 {
         return Err(GpError::shape("a deep model has one correlation length"));
     }
+    let bottom = if design.knots.is_none() { Some(reader.bottom(&design, scale)?) } else { None };
     let mut components = Vec::new();
     while parts.numbers.contains_key(&format!("p{:04}.top", components.len())) {
-        components.push(reader.component(&design, bottom, components.len())?);
+        components.push(reader.component(&design, components.len())?);
     }
     if components.is_empty() {
         return Err(GpError::shape("a mixture without particles"));
@@ -160,7 +161,7 @@ pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Vec<Component>), GpE
     if let Some(name) = parts.numbers.keys().find(|name| !shared.contains(&name.as_str()) && !known(name)) {
         return Err(GpError::shape(format!("`{name}` belongs to no particle")));
     }
-    Ok((design, components))
+    Ok((design, bottom, components))
 }
 
 struct Reader<'a> {
@@ -237,7 +238,13 @@ impl Reader<'_> {
         Ok((design, (variance, bottom_length)))
     }
 
-    fn component(&self, design: &Design, bottom: (f64, f64), index: usize) -> Result<Component, GpError> {
+    fn bottom(&self, design: &Design, scale: (f64, f64)) -> Result<Bottom, GpError> {
+        let x = self.matrix("anchors", None, Some(design.x_centre.len()))?;
+        let anchors = crate::gp::deep::Warped::stationary(design.kernel, scale, x.view(), &design.x_centre)?;
+        Ok(Bottom { scale, anchors })
+    }
+
+    fn component(&self, design: &Design, index: usize) -> Result<Component, GpError> {
         let name = |what: &str| format!("p{index:04}.{what}");
         let hidden = match &design.knots {
             Some(knots) => Hidden::Maps(
@@ -251,12 +258,12 @@ impl Reader<'_> {
                     })
                     .collect::<Result<_, _>>()?,
             ),
-            None => Hidden::Chain { bottom, layers: self.links(design, bottom, index)? },
+            None => self.chain(design, index)?,
         };
         Ok(Component { hidden, top: self.top(design, index)? })
     }
 
-    fn links(&self, design: &Design, bottom: (f64, f64), index: usize) -> Result<Vec<Link>, GpError> {
+    fn chain(&self, design: &Design, index: usize) -> Result<Hidden, GpError> {
         let x = self.matrix("anchors", None, Some(design.x_centre.len()))?;
         let (r, width) = (x.nrows(), design.width());
         let count = match self.word("hidden")? {
@@ -264,18 +271,13 @@ impl Reader<'_> {
             INTERPOLATED => 1,
             other => return Err(GpError::value(format!("hidden layers `{other}`"))),
         };
-        let mut links = Vec::new();
-        for level in 0..count {
-            let weights = self.matrix(&format!("p{index:04}.weights.{level}"), Some(r), Some(width))?;
-            let anchors = if level == 0 {
-                crate::gp::deep::Warped::stationary(design.kernel, bottom, x.view(), &design.x_centre)?
-            } else {
-                let below = self.matrix(&format!("p{index:04}.below.{level}"), Some(r), Some(width))?;
-                design.hidden(x.view(), below.view())?
-            };
-            links.push(Link { anchors, weights });
+        let weights = |level: usize| self.matrix(&format!("p{index:04}.weights.{level}"), Some(r), Some(width));
+        let mut layers = Vec::new();
+        for level in 1..count {
+            let below = self.matrix(&format!("p{index:04}.below.{level}"), Some(r), Some(width))?;
+            layers.push(Link { anchors: design.hidden(x.view(), below.view())?, weights: weights(level)? });
         }
-        Ok(links)
+        Ok(Hidden::Chain { first: weights(0)?, layers })
     }
 
     fn top(&self, design: &Design, index: usize) -> Result<Top, GpError> {

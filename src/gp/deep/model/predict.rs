@@ -4,6 +4,7 @@ use ndarray::{Array2, ArrayView2, s};
 use rayon::prelude::*;
 
 use super::DeepGp;
+use super::component::Rows;
 use crate::gp::GpError;
 use crate::gp::exact::Prediction;
 use crate::gp::kernel::ROW_TILE;
@@ -43,13 +44,11 @@ impl DeepGp {
 
     fn predict_tile(&self, rows: ArrayView2<'_, f64>, variance: bool) -> Result<(Vec<f64>, Vec<f64>), GpError> {
         let count = rows.nrows();
-        let (x, start) = self.filled(rows)?;
+        let tile = self.filled(rows)?;
         let all: Vec<(Vec<f64>, Vec<f64>)> = self
             .components
             .iter()
-            .map(|component| {
-                component.predict(&self.design, &self.parts.hyper, (x.view(), start.view()), count, variance)
-            })
+            .map(|component| component.predict(&self.design, &self.parts.hyper, &tile, count, variance))
             .collect::<Result<_, _>>()?;
         let share = 1.0 / all.len().max(1) as f64;
         let mean: Vec<f64> = (0..count).map(|i| all.iter().map(|(means, _)| means[i] * share).sum()).collect();
@@ -76,8 +75,8 @@ impl DeepGp {
         for component in &self.components {
             for first in (0..p).step_by(ROW_TILE) {
                 let rows = s![first..(first + ROW_TILE).min(p), ..];
-                let (x, start) = self.filled(x.slice(rows))?;
-                component.inputs(&self.design, (x.view(), start.view()), |layer, values| {
+                let tile = self.filled(x.slice(rows))?;
+                component.inputs(&self.design, &tile, |layer, values| {
                     seen[layer] += 1;
                     let mut mean = layers[layer].mean.slice_mut(rows);
                     let values = values.slice(s![..mean.nrows(), ..]);
@@ -95,11 +94,16 @@ impl DeepGp {
         Ok(layers.into_iter().zip(seen).filter(|(_, seen)| *seen > 0).map(|(layer, _)| layer).collect())
     }
 
-    // A full tile with these rows first, filled up with the centre, a harmless point; and their start values.
-    fn filled(&self, rows: ArrayView2<'_, f64>) -> Result<(Array2<f64>, Array2<f64>), GpError> {
+    // A full tile with these rows first, filled up with the centre, a harmless point; their start values, and their
+    // covariances with the anchors of the first hidden layer.
+    fn filled(&self, rows: ArrayView2<'_, f64>) -> Result<Rows, GpError> {
         let mut x = Array2::from_shape_fn((ROW_TILE, rows.ncols()), |(_, j)| self.design.x_centre[j]);
         x.slice_mut(s![..rows.nrows(), ..]).assign(&rows);
         let start = self.design.start_values(x.view())?;
-        Ok((x, start))
+        let bottom = match &self.bottom {
+            Some(bottom) => bottom.covariances(&self.design, x.view())?,
+            None => Array2::zeros((0, 0)),
+        };
+        Ok(Rows { x, start, bottom })
     }
 }

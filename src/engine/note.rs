@@ -1,0 +1,138 @@
+//! Notes a scoring without a pipeline in a results directory, as a run of its own: drift in `metrics`, time in `timings`,
+//! its row of `runs`, and the manifest, last.
+
+use super::clock::Stopwatch;
+use super::error::RunError;
+use super::record::VERSION;
+use super::scoring::{Destination, Origin, ScoreRequest, ScoreSummary};
+use crate::store::record::{FileRecord, write_resolved};
+use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
+use crate::tables::{RunRow, Timestamp, TimingRow};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use std::path::PathBuf;
+
+/// Where to note it, and as what.
+#[derive(Clone, Debug)]
+pub struct Noting {
+    /// The results directory.
+    pub results: PathBuf,
+    /// What the job is called, in the place of a pipeline's name.
+    pub name: String,
+    /// The command line.
+    pub command: String,
+    /// Threads in use.
+    pub threads: usize,
+}
+
+/// What `stage` and `case` are called.
+const STAGE: &str = "score";
+const CASE: &str = "default";
+
+impl Noting {
+    /// Makes the results directory, so that a place that cannot be written is found out before hours of scoring.
+    pub fn prepare(&self) -> Result<(), RunError> {
+        let runs = ResultsDir::new(&self.results).runs_dir();
+        std::fs::create_dir_all(&runs).map_err(|source| StoreError::Write { path: runs, source })?;
+        Ok(())
+    }
+
+    /// Writes everything down; the name of the run is returned.
+    pub fn write(
+        &self,
+        request: &ScoreRequest,
+        summary: &ScoreSummary,
+        model: FileRecord,
+        watch: Stopwatch,
+    ) -> Result<RunId, RunError> {
+        let measured = watch.read();
+        let results = ResultsDir::new(&self.results);
+        let run_id = RunId::new(measured.started_at, format!("{} {}", std::process::id(), self.command).as_bytes());
+        let resolved = format!("{:#}\n", json!({ "name": self.name, "cases": { CASE: options(request) } }));
+        let spec_hash = hex(&Sha256::digest(&resolved));
+        let footer = Footer { version: VERSION.to_owned(), spec_hash: spec_hash.clone(), seed: 0 };
+        let mut files = vec![FileRecord::file(&results, &write_resolved(&results, &run_id, &resolved)?)];
+        let mut metrics = summary.tally.metrics(&summary.features, &summary.method, 0);
+        for row in &mut metrics {
+            (row.run_id, row.stage, row.case) = (run_id.to_string(), STAGE.to_owned(), CASE.to_owned());
+        }
+        let timing = TimingRow {
+            run_id: run_id.to_string(),
+            stage: STAGE.to_owned(),
+            case: CASE.to_owned(),
+            fold: Some(0),
+            phase: "online".to_owned(),
+            started_at: measured.started_at,
+            wall_s: measured.wall_s,
+            cpu_s: measured.cpu_s,
+            peak_rss_bytes: measured.peak_rss_bytes,
+            rows: summary.tally.rows as i64,
+            cached: false,
+        };
+        let (finished_at, status) = (Timestamp::now(), "succeeded".to_owned());
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        // There is no pipeline file.
+        let pipeline_file = "-".to_owned();
+        let run = RunRow {
+            run_id: run_id.to_string(),
+            pipeline_file: pipeline_file.clone(),
+            status: status.clone(),
+            started_at: measured.started_at,
+            finished_at,
+            version: VERSION.to_owned(),
+            seed: 0,
+            host: host.clone(),
+            threads: self.threads as i32,
+            command: self.command.clone(),
+            spec_hash: spec_hash.clone(),
+        };
+        let tables = [
+            results.write_rows(&self.name, &run_id, &footer, &metrics)?,
+            results.write_rows(&self.name, &run_id, &footer, &[timing])?,
+            results.write_rows(&self.name, &run_id, &footer, &[run])?,
+        ];
+        files.extend(tables.iter().map(|table| FileRecord::table(&results, table)));
+        write_views(&results)?;
+        let manifest = Manifest {
+            run_id: run_id.clone(),
+            pipeline: self.name.clone(),
+            pipeline_file,
+            status,
+            version: VERSION.to_owned(),
+            seed: 0,
+            spec_hash,
+            started_at: measured.started_at,
+            finished_at,
+            command: self.command.clone(),
+            host,
+            threads: self.threads as u32,
+            cases: Vec::new(),
+            files,
+            inputs: vec![model],
+            cache: Vec::new(),
+        };
+        manifest.save(&results)?;
+        Ok(run_id)
+    }
+}
+
+/// What was asked for, to be shown and compared as the options of a pipeline are. JSON is YAML.
+fn options(request: &ScoreRequest) -> serde_json::Value {
+    let stream = || "-".to_owned();
+    json!({ STAGE: {
+        "model": request.model.display().to_string(),
+        "input": match &request.input {
+            Origin::Path(path) => path.display().to_string(),
+            Origin::Stdin => stream(),
+        },
+        "output": match &request.output {
+            Destination::File(path) | Destination::Directory(path) => path.display().to_string(),
+            Destination::Stdout => stream(),
+        },
+        "key": request.key,
+        "keep": request.keep,
+        "intervals": request.intervals,
+        "variance": request.variance,
+        "on_invalid": request.on_invalid.name(),
+    } })
+}
