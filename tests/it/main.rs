@@ -50,6 +50,7 @@ mod pipelines;
 mod prune;
 mod python;
 mod readers;
+mod report;
 mod resume;
 mod run;
 mod runs;
