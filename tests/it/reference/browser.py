@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -101,7 +102,13 @@ class Browser:
         quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
         command = [program, *options, *quiet, "--remote-debugging-pipe", f"--user-data-dir={directory}", "about:blank"]
         self.process = subprocess.Popen(
-            command, preexec_fn=wire, close_fds=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            preexec_fn=wire,
+            close_fds=False,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         os.close(to_browser)
         os.close(from_browser)
@@ -173,7 +180,8 @@ class Browser:
         path.write_bytes(base64.b64decode(picture["data"]))
 
     def close(self):
-        self.process.kill()
+        # Its helpers, too: they are in its session.
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
@@ -210,7 +218,8 @@ def visit(browser, page, shots):
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as directory:
+    # A helper of the browser may still be writing when it is told to end.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         browser = Browser(directory)
         try:
             shots = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
