@@ -17,7 +17,7 @@ PROGRAM := $(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## install what is missing: C compiler, pkg-config, OpenBLAS, cargo-nextest, Python with venv, Java, rustfmt, clippy
+setup: ## install what is missing: C compiler, pkg-config, OpenBLAS, cargo-nextest, Python with venv, Java, Chromium, rustfmt, clippy
 	@$(SETUP) build test lint
 	@echo "setup: everything is there"
 

@@ -4,7 +4,8 @@
 #   .ci/setup.sh [build] [test] [lint]      default: build
 #
 # build: a C compiler, pkg-config and OpenBLAS   lint: also rustfmt and clippy
-# test: also cargo-nextest, Python with venv, in which tests read results as other tools do, and Java for Spark
+# test: also cargo-nextest, Python with venv, in which tests read results as other tools do, Java for Spark, and Chromium,
+#       in which they open reports
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -78,6 +79,15 @@ check_java() {
     java_works || fail "java on the PATH is not 17 or newer; the tests run a Spark example. Install one, or put it first on the PATH."
 }
 
+check_chromium() {
+    command -v chromium >/dev/null && return
+    say "missing for the tests: Chromium"
+    if command -v apt-get >/dev/null; then
+        install_packages chromium
+    fi
+    command -v chromium >/dev/null || fail "chromium is not on the PATH; the tests open HTML reports in it. Install it under that name."
+}
+
 install_packages() {
     local missing=("$@") as_root=() command
     command="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
@@ -146,6 +156,7 @@ main() {
         test)
             check_python
             check_java
+            check_chromium
             check_nextest
             ;;
         lint) check_components ;;

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! fashion.yaml ─▶ spec ─▶ plan ─▶ engine ─▶ stages ─▶ gp, eval ─▶ tables ─▶ store ─▶ results/
+//!                                                       └────────▶ report
 //! ```
 //!
 //! `gp` and `eval` are pure mathematics and use nothing else of the crate; `tests/` checks who uses whom.
@@ -14,6 +15,7 @@ pub mod engine;
 pub mod eval;
 pub mod gp;
 pub mod plan;
+pub mod report;
 pub mod spec;
 pub mod stages;
 pub mod store;

@@ -11,6 +11,7 @@ mod model;
 mod pipeline;
 mod plan;
 mod progress;
+mod report;
 mod run;
 mod runs;
 mod schema;
@@ -46,6 +47,8 @@ enum Command {
     Model(model::Args),
     /// Write a small pipeline and its data, to start from
     Init(init::Args),
+    /// Make an HTML report of one run, several, or all runs of a results directory
+    Report(report::Args),
     /// List, show, compare and remove the runs of a results directory
     Runs(runs::Args),
     /// Print the JSON Schema of pipeline files
@@ -92,6 +95,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Import(args) => import::execute(args),
         Command::Model(args) => model::execute(args),
         Command::Init(args) => init::execute(args),
+        Command::Report(args) => report::execute(args),
         Command::Runs(args) => runs::execute(args),
         Command::Schema(args) => schema::execute(args),
         Command::Generate(args) => generate::execute(args),

@@ -29,6 +29,10 @@ pub fn forecast(plan: &Plan, case: &Case) -> Vec<Decision> {
     let mut methods: HashMap<&str, String> = HashMap::new();
     let mut decisions = Vec::with_capacity(case.stages.len());
     for stage in &case.stages {
+        if stage.step.per_run() {
+            decisions.push(with_the_others(&decisions));
+            continue;
+        }
         let keys = keys(plan, case, stage, &known, &mut methods);
         let decision = match &keys {
             Ok(keys) => decide(plan, case, stage, &cache, keys),
@@ -38,6 +42,13 @@ pub fn forecast(plan: &Plan, case: &Case) -> Vec<Decision> {
         decisions.push(decision);
     }
     decisions
+}
+
+/// A report is written whenever there is a run, but is no reason for one.
+fn with_the_others(others: &[Decision]) -> Decision {
+    let reason = "written once, when all cases are done".to_owned();
+    let work = others.iter().any(|decision| decision.run > 0);
+    Decision { run: u32::from(work), skip: u32::from(!work), reason }
 }
 
 fn decide(plan: &Plan, case: &Case, stage: &Stage, cache: &Cache, keys: &[Key]) -> Decision {
@@ -105,5 +116,6 @@ fn keys<'a>(
             };
             Ok(vec![key::evaluate(&hashes(&step.input)?, &method)])
         }
+        Step::Report(_) => Ok(Vec::new()),
     }
 }

@@ -1,6 +1,6 @@
 //! Predictions of a run on their way to its table: those of folds in memory, scores in files.
 
-use crate::store::{Footer, ResultsDir, RunId, StoreError, WrittenTable, open_batches, read_known};
+use crate::store::{Footer, ResultsDir, RunId, StoreError, WrittenTable, open_batches, read_measurable};
 use crate::tables::TableKind;
 use crate::tables::predictions::{self, PredictionBlock};
 use arrow::array::RecordBatch;
@@ -29,7 +29,7 @@ impl Predicted {
             Self::Block(block) => Ok(block.as_ref().clone()),
             Self::File { path, stage, case } => {
                 let (stage, case) = (stage.clone(), case.clone());
-                Ok(PredictionBlock { stage, case, ..read_known(path)? })
+                Ok(PredictionBlock { stage, case, ..read_measurable(path)? })
             }
         }
     }

@@ -7,13 +7,14 @@ use super::predicted::{self, Predicted};
 use super::resume;
 use super::run::RunOptions;
 use crate::plan::Plan;
+use crate::stages::report;
 use crate::store::lock::real;
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
-use crate::store::{EventLog, Footer, InputTable, Manifest, ResultsDir, RunId, StoreError, write_views};
-use crate::tables::{CaseRow, HiddenRow, MetricRow, RunRow, Timestamp, TimingRow, TraceRow};
+use crate::store::{EventLog, Footer, InputTable, Manifest, ResultsDir, RunId, StoreError, write_atomic, write_views};
+use crate::tables::{CaseRow, HiddenRow, MetricRow, RunRow, TableKind, Timestamp, TimingRow, TraceRow};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A run in progress.
 pub struct Record<'a> {
@@ -35,6 +36,7 @@ pub struct Record<'a> {
     inputs: BTreeMap<String, FileRecord>,
     files: Vec<FileRecord>,
     cache: BTreeSet<String>,
+    reports: Vec<(String, Vec<String>)>,
 }
 
 impl<'a> Record<'a> {
@@ -64,6 +66,7 @@ impl<'a> Record<'a> {
             inputs: BTreeMap::new(),
             files,
             cache: BTreeSet::new(),
+            reports: Vec::new(),
         };
         record.listener.run_started(record.run_id.as_str(), plan.tasks());
         record
@@ -227,6 +230,18 @@ impl<'a> Record<'a> {
         self.files.push(FileRecord { path, sha256, rows: None });
     }
 
+    /// Notes that a report stage was reached, and what it is about.
+    pub fn want_report(&mut self, stage: &str, inputs: &[String]) {
+        if !self.reports.iter().any(|(known, _)| known == stage) {
+            self.reports.push((stage.to_owned(), inputs.to_vec()));
+        }
+    }
+
+    /// Where the report of the run is, if it has one.
+    pub fn report(&self) -> Option<PathBuf> {
+        (!self.reports.is_empty()).then(|| self.results.report_path(&self.run_id))
+    }
+
     /// Writes all tables, then the manifest, last.
     pub fn complete(mut self, status: &str) -> Result<Self, RunError> {
         let watch = Stopwatch::start();
@@ -245,12 +260,18 @@ impl<'a> Record<'a> {
         self.add_timing(&whole, "write", watch.read(), rows);
         tables.push(self.results.write_rows(&pipeline, &run_id, &footer, &self.timings)?);
         self.files.extend(tables.iter().map(|table| FileRecord::table(&self.results, table)));
-        self.end(status)?;
+        let tables = tables.iter().map(|table| (table.kind, table.path.clone())).collect();
+        self.finish(status, Some(tables))?;
         Ok(self)
     }
 
-    /// Writes down how the run ended: its row of `runs`, then the manifest, last.
+    /// Writes down how a run ended that has no tables.
     pub fn end(&mut self, status: &str) -> Result<(), RunError> {
+        self.finish(status, None)
+    }
+
+    /// Writes the run's row of `runs`, its report if it has tables and one is wanted, then the manifest, last.
+    fn finish(&mut self, status: &str, tables: Option<BTreeMap<TableKind, PathBuf>>) -> Result<(), RunError> {
         let finished_at = Timestamp::now();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let command = self.plan.redactor.clean(&self.options.command);
@@ -270,8 +291,7 @@ impl<'a> Record<'a> {
         let table = self.results.write_rows(&self.plan.name, &self.run_id, &self.footer(), &[row])?;
         self.files.push(FileRecord::table(&self.results, &table));
         write_views(&self.results)?;
-        self.event("run_finished", json!({ "status": status }))?;
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             run_id: self.run_id.clone(),
             pipeline: self.plan.name.clone(),
             pipeline_file: self.plan.file.clone(),
@@ -289,8 +309,37 @@ impl<'a> Record<'a> {
             inputs: self.inputs.values().cloned().collect(),
             cache: self.cache.iter().cloned().collect(),
         };
+        if let Some(tables) = tables.filter(|_| !self.reports.is_empty()) {
+            manifest.files.push(self.write_report(&manifest, tables)?);
+        }
+        self.event("run_finished", json!({ "status": status }))?;
         manifest.save(&self.results)?;
         Ok(())
+    }
+
+    /// Writes the report of a run whose tables are there.
+    fn write_report(&self, manifest: &Manifest, tables: BTreeMap<TableKind, PathBuf>) -> Result<FileRecord, RunError> {
+        let stage = self.reports.first().map(|(stage, _)| stage.clone()).unwrap_or_default();
+        let task = Task { case: "default".to_owned(), stage, kind: "report", fold: None };
+        let watch = Stopwatch::start();
+        self.task_started(&task, self.run_id.as_str())?;
+        let only: Vec<String> = self.reports.iter().flat_map(|(_, inputs)| inputs.clone()).collect();
+        let subject = report::Subject {
+            results: &self.results,
+            id: &self.run_id,
+            pipeline: Some(&self.plan.name),
+            status: &manifest.status,
+            manifest: Some(manifest),
+            tables,
+            problems: Vec::new(),
+            only: &only,
+        };
+        let path = self.results.report_path(&self.run_id);
+        let written = write_atomic(&path, report::page(&subject).as_bytes())?;
+        let outcome = format!("{} kB", written.bytes.div_ceil(1000));
+        let reason = "all cases are done".to_owned();
+        self.task_finished(&task, &Finished { seconds: watch.read().wall_s, cached: false, reason, outcome })?;
+        Ok(FileRecord::file(&self.results, &written))
     }
 
     fn footer(&self) -> Footer {

@@ -12,6 +12,7 @@ use crate::plan::{IngestStep, Plan, Stage};
 use crate::stages::StageError;
 use crate::store::{Cache, StoreError};
 use crate::tables::MetricRow;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -69,6 +70,8 @@ pub struct Summary {
     pub cached: u64,
     /// What went wrong in cases that failed, with `keep_going`.
     pub failures: Vec<String>,
+    /// Where the report is, if there is one.
+    pub report: Option<PathBuf>,
 }
 
 /// A run that ended early.
@@ -140,7 +143,11 @@ pub fn run(plan: &Plan, options: &RunOptions, cancel: &Cancel, listener: &dyn Li
     let (done, cached) = (shared.done, shared.cached);
     let status = if failures.is_empty() { "succeeded" } else { "failed" };
     match shared.record.complete(status) {
-        Ok(record) => Ok(Summary { run_id, metrics: record.metrics, done, cached, failures }),
+        Ok(record) => {
+            let report = record.report();
+            let done = done + u64::from(report.is_some());
+            Ok(Summary { run_id, metrics: record.metrics, done, cached, failures, report })
+        }
         Err(error) => Err(RunFailure { run_id: Some(run_id), error: Box::new(error) }),
     }
 }

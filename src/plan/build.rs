@@ -1,7 +1,7 @@
 //! Turns a checked specification into a plan: defaults, paths, folds.
 
 use super::step::{
-    EvaluateStep, IngestStep, ModelSource, OnInvalid, OutputStep, PredictStep, SplitStep, SplitWay, Step,
+    EvaluateStep, IngestStep, ModelSource, OnInvalid, OutputStep, PredictStep, ReportStep, SplitStep, SplitWay, Step,
 };
 use super::train::plan_train;
 use super::{Case, Plan, Redactor, Stage};
@@ -85,7 +85,10 @@ fn folds(stage: &StageSpec, case: &CaseSpec) -> u32 {
     fn of(stage: &language::Stage, case: &CaseSpec) -> u32 {
         let upstream = match stage {
             // Metrics are computed for all folds at once.
-            language::Stage::Ingest(_) | language::Stage::Split(_) | language::Stage::Evaluate(_) => return 1,
+            language::Stage::Ingest(_)
+            | language::Stage::Split(_)
+            | language::Stage::Evaluate(_)
+            | language::Stage::Report(_) => return 1,
             language::Stage::Train(train) => &train.input,
             language::Stage::Predict(predict) => &predict.model,
         };
@@ -105,6 +108,7 @@ fn step(stage: &StageSpec, case: &CaseSpec, base: &Path) -> Step {
         language::Stage::Train(train) => Step::Train(plan_train(train, base)),
         language::Stage::Predict(predict) => Step::Predict(plan_predict(predict, case, base)),
         language::Stage::Evaluate(evaluate) => Step::Evaluate(EvaluateStep { input: evaluate.input.clone() }),
+        language::Stage::Report(report) => Step::Report(ReportStep { inputs: report.input.0.clone() }),
     }
 }
 

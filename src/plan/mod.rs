@@ -7,16 +7,18 @@ mod build;
 mod defaults;
 mod export;
 mod redact;
+mod resolved;
 mod step;
 mod train;
 
 pub use build::{PlanRequest, build};
 pub use export::{Preview, to_dot, to_json, to_mermaid, to_text};
 pub use redact::Redactor;
+pub use resolved::{ResolvedStage, resolved_stages};
 pub use step::{
     Architecture, Condition, DeepStep, EmStep, EvaluateStep, Features, FreeHyperparameters, Gate, GpStep, HiddenStep,
     InducingStep, IngestStep, Kernel, LayersStep, Method, ModelSource, OnInvalid, OutputStep, PredictStep, PriorMean,
-    SamplerStep, SparseStep, SplitStep, SplitWay, StartStep, Step, StrideStep, TrainStep,
+    ReportStep, SamplerStep, SparseStep, SplitStep, SplitWay, StartStep, Step, StrideStep, TrainStep,
 };
 
 use std::path::PathBuf;
@@ -67,7 +69,11 @@ pub struct Stage {
 impl Plan {
     /// How many stage executions there are in all.
     pub fn tasks(&self) -> u64 {
-        self.cases.iter().flat_map(|case| &case.stages).map(|stage| u64::from(stage.folds)).sum()
+        let of = |case: &Case, once: bool| -> u64 {
+            case.stages.iter().filter(|stage| stage.step.per_run() == once).map(|stage| u64::from(stage.folds)).sum()
+        };
+        let per_case: u64 = self.cases.iter().map(|case| of(case, false)).sum();
+        per_case + self.cases.first().map_or(0, |case| of(case, true))
     }
 }
 

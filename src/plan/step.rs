@@ -26,6 +26,8 @@ pub enum Step {
     Predict(PredictStep),
     /// Computes metrics.
     Evaluate(EvaluateStep),
+    /// Writes the report of the run.
+    Report(ReportStep),
 }
 
 /// Reads Parquet.
@@ -164,6 +166,13 @@ pub struct EvaluateStep {
     pub input: String,
 }
 
+/// Writes the report of the run.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+pub struct ReportStep {
+    /// The evaluate stages.
+    pub inputs: Vec<String>,
+}
+
 impl Step {
     /// The kind's name in the language.
     pub const fn kind(&self) -> &'static str {
@@ -173,12 +182,18 @@ impl Step {
             Self::Train(_) => "train",
             Self::Predict(_) => "predict",
             Self::Evaluate(_) => "evaluate",
+            Self::Report(_) => "report",
         }
     }
 
     /// Whether it runs once per fold.
     pub const fn per_fold(&self) -> bool {
         matches!(self, Self::Train(_) | Self::Predict(_))
+    }
+
+    /// Whether it runs once for all cases together.
+    pub const fn per_run(&self) -> bool {
+        matches!(self, Self::Report(_))
     }
 
     /// The stages whose output this one takes.
@@ -192,6 +207,7 @@ impl Step {
                 ModelSource::Published(_) => vec![&step.input],
             },
             Self::Evaluate(step) => vec![&step.input],
+            Self::Report(step) => step.inputs.iter().map(String::as_str).collect(),
         }
     }
 }

@@ -13,12 +13,13 @@ struct Link {
     targets: &'static [&'static str],
 }
 
-const LINKS: [Link; 5] = [
+const LINKS: [Link; 6] = [
     Link { kind: "split", key: "input", targets: &["ingest"] },
     Link { kind: "train", key: "input", targets: &["split"] },
     Link { kind: "predict", key: "model", targets: &["train"] },
     Link { kind: "predict", key: "input", targets: &["split", "ingest"] },
     Link { kind: "evaluate", key: "input", targets: &["predict"] },
+    Link { kind: "report", key: "input", targets: &["evaluate"] },
 ];
 
 /// Checks the stages of one case, given in order with their references replaced.
@@ -26,7 +27,9 @@ pub fn check(stages: &[Entry], problems: &mut Diagnostics) {
     for (index, stage) in stages.iter().enumerate() {
         let Some((kind, options)) = kind_of(stage) else { continue };
         for link in LINKS.iter().filter(|link| link.kind == kind) {
-            check_link(stages, index, link, options, problems);
+            for (target, origin) in texts(options, link.key) {
+                check_link(stages, index, link, (target, origin), problems);
+            }
         }
         match kind {
             "split" => check_split(stage, options, problems),
@@ -61,13 +64,25 @@ fn text<'a>(options: &'a Node, key: &str) -> Option<(&'a str, Origin)> {
     node.text().map(|text| (text, node.origin))
 }
 
+/// A text, or the texts of a list.
+fn texts<'a>(options: &'a Node, key: &str) -> Vec<(&'a str, Origin)> {
+    let Some(entry) = options.entry(key) else { return Vec::new() };
+    let nodes = std::iter::once(&entry.node).chain(entry.node.items());
+    nodes.filter_map(|node| Some((node.text()?, node.origin))).collect()
+}
+
 /// A model with a slash is the directory of a published one, not a stage.
 fn is_path(model: &str) -> bool {
     model.contains('/')
 }
 
-fn check_link(stages: &[Entry], index: usize, link: &Link, options: &Node, problems: &mut Diagnostics) {
-    let Some((target, origin)) = text(options, link.key) else { return };
+fn check_link(
+    stages: &[Entry],
+    index: usize,
+    link: &Link,
+    (target, origin): (&str, Origin),
+    problems: &mut Diagnostics,
+) {
     if link.key == "model" && is_path(target) {
         return;
     }

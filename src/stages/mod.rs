@@ -3,6 +3,7 @@
 pub mod evaluate;
 pub mod ingest;
 pub mod predict;
+pub mod report;
 pub mod score;
 pub mod split;
 pub mod train;

@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchReader as _};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchReader as _, new_null_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -108,6 +109,25 @@ pub fn read_table<R: TableRow>(path: &Path) -> Result<Vec<R>, StoreError> {
     Ok(rows)
 }
 
+/// Reads the rows of a small table that another version may have written: further columns are passed over, and columns
+/// that may be null are null where they are missing.
+pub fn read_known<R: TableRow>(path: &Path) -> Result<Vec<R>, StoreError> {
+    let fields = R::fields();
+    let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    let mut rows = Vec::new();
+    for batch in open_columns(path, &names)? {
+        let batch = batch?;
+        let column = |field: &Field| match batch.column_by_name(field.name()) {
+            Some(column) if column.data_type() == field.data_type() => Ok(Arc::clone(column)),
+            _ if field.is_nullable() => Ok(new_null_array(field.data_type(), batch.num_rows())),
+            _ => Err(damaged(path, &format!("the column `{}` is missing or of another type", field.name()))),
+        };
+        let columns = fields.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+        rows.extend(R::from_columns(&columns).ok_or_else(|| damaged(path, &"unexpected nulls"))?);
+    }
+    Ok(rows)
+}
+
 /// Writes one block of predictions to a file of its own.
 pub fn write_predictions(path: &Path, block: &PredictionBlock) -> Result<Written, StoreError> {
     let (schema, batches) = predictions::batches("", std::slice::from_ref(block))?;
@@ -121,7 +141,7 @@ pub fn read_predictions(path: &Path) -> Result<PredictionBlock, StoreError> {
 }
 
 /// The numbers of predictions that have a true value, read a batch at a time.
-pub fn read_known(path: &Path) -> Result<PredictionBlock, StoreError> {
+pub fn read_measurable(path: &Path) -> Result<PredictionBlock, StoreError> {
     let mut block = PredictionBlock::default();
     for batch in open_batches(path)?.1 {
         block.extend_known(&batch?).ok_or_else(|| damaged(path, &"not the columns of a predictions table"))?;
@@ -144,6 +164,22 @@ pub fn open_batches(
     let batches =
         std::iter::from_fn(move || next_batch(&mut reader).map_err(|error| damaged(&path, &error)).transpose());
     Ok((schema, batches))
+}
+
+/// Some columns of a file, a batch of rows at a time; those that it does not have are left out.
+pub fn open_columns(
+    path: &Path,
+    names: &[&str],
+) -> Result<impl Iterator<Item = Result<RecordBatch, StoreError>> + use<>, StoreError> {
+    let file = File::open(path).map_err(|source| StoreError::read(path, source))?;
+    let open = || {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+        let columns = ProjectionMask::columns(builder.parquet_schema(), names.iter().copied());
+        builder.with_projection(columns).with_batch_size(1 << 14).build()
+    };
+    let mut reader = guarded(open).map_err(|error| damaged(path, &error))?;
+    let path = path.to_owned();
+    Ok(std::iter::from_fn(move || next_batch(&mut reader).map_err(|error| damaged(&path, &error)).transpose()))
 }
 
 fn damaged(path: &Path, detail: &dyn std::fmt::Display) -> StoreError {

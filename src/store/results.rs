@@ -115,15 +115,12 @@ impl ResultsDir {
         self.run_dir(run_id).join("report.html")
     }
 
-    /// A trained model: `models/<pipeline>/<run_id>/<case>/fold=<k>/model.safetensors`.
-    pub fn model_path(&self, pipeline: &str, run_id: &RunId, case: &str, fold: i32) -> PathBuf {
-        self.root
-            .join("models")
-            .join(escape(pipeline))
-            .join(run_id.as_str())
-            .join(escape(case))
-            .join(format!("fold={fold}"))
-            .join(MODEL_FILE)
+    /// A trained model: `models/<pipeline>/<run_id>/<case>/fold=<k>/model.safetensors`. Where a case trains several
+    /// models, the `stage` is a directory between case and fold.
+    pub fn model_path(&self, pipeline: &str, run_id: &RunId, case: &str, stage: Option<&str>, fold: i32) -> PathBuf {
+        let mut path = self.root.join("models").join(escape(pipeline)).join(run_id.as_str()).join(escape(case));
+        path.extend(stage.map(escape));
+        path.join(format!("fold={fold}")).join(MODEL_FILE)
     }
 
     /// Stage outputs by content hash.

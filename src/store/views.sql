@@ -39,3 +39,46 @@ CREATE OR REPLACE VIEW drift AS
     FROM metrics JOIN runs ON runs.run_id = metrics.run_id AND runs.pipeline = metrics.pipeline
     WHERE metric IN ('rows_invalid', 'share_outside_range', 'variance_ratio') AND stat = 'value'
     ORDER BY metrics.pipeline, runs.started_at, metric, feature;
+
+-- One row per run: how it ended, how long it took, and its best case by `smse`.
+CREATE OR REPLACE VIEW run_summary AS
+    WITH best AS (
+        SELECT pipeline, run_id, stage, "case", method, avg(value) AS smse, stddev_samp(value) AS smse_std
+        FROM metrics WHERE metric = 'smse' AND stat = 'value' AND split <> 'train'
+        GROUP BY pipeline, run_id, stage, "case", method
+        QUALIFY row_number() OVER (PARTITION BY pipeline, run_id ORDER BY avg(value), stage, "case") = 1)
+    SELECT runs.pipeline, runs.run_date, runs.run_id, runs.status, runs.started_at,
+        epoch(runs.finished_at) - epoch(runs.started_at) AS seconds, runs.version, runs.host,
+        best.stage AS best_stage, best."case" AS best_case, best.method AS best_method, best.smse, best.smse_std
+    FROM runs LEFT JOIN best ON best.pipeline = runs.pipeline AND best.run_id = runs.run_id;
+
+-- Every metric of every case over its folds, with the matrix values as a map: variables['m'].
+CREATE OR REPLACE VIEW metrics_summary AS
+    WITH variables AS (
+        SELECT pipeline, run_id, "case", map_from_entries(list(struct_pack(k := name, v := value) ORDER BY name)) AS variables
+        FROM cases GROUP BY pipeline, run_id, "case")
+    SELECT metrics.pipeline, metrics.run_date, metrics.run_id, metrics.stage, metrics."case", variables.variables, metrics.method,
+        metrics.split, metrics.metric, avg(value) AS mean, stddev_samp(value) AS std, min(value) AS lowest,
+        max(value) AS highest, count(value) AS folds
+    FROM metrics LEFT JOIN variables ON variables.pipeline = metrics.pipeline AND variables.run_id = metrics.run_id
+        AND variables."case" = metrics."case"
+    WHERE stat = 'value' AND feature IS NULL
+    GROUP BY ALL;
+
+-- The share of true values inside central predictive intervals, beside the share that should be there.
+CREATE OR REPLACE VIEW calibration AS
+    SELECT pipeline, run_date, run_id, stage, "case", nominal::DOUBLE AS nominal, avg((abs(y_true - y_mean) <= z * y_std)::INT) AS observed,
+        count(*) AS rows
+    FROM predictions, (VALUES (0.1, 0.1256613), (0.25, 0.3186394), (0.5, 0.6744898), (0.75, 1.1503494), (0.8, 1.2815516),
+        (0.9, 1.6448536), (0.95, 1.9599640), (0.99, 2.5758293)) AS levels(nominal, z)
+    WHERE y_true IS NOT NULL AND y_mean IS NOT NULL AND y_std IS NOT NULL
+    GROUP BY pipeline, run_date, run_id, stage, "case", nominal;
+
+-- One row per scoring run: rows, invalid rows, variance, and the feature that is outside its range most.
+CREATE OR REPLACE VIEW drift_wide AS
+    SELECT pipeline, started_at, run_id, stage, "case", max(rows) AS rows,
+        max(value) FILTER (metric = 'rows_invalid') AS rows_invalid,
+        max(value) FILTER (metric = 'variance_ratio') AS variance_ratio,
+        max(value) FILTER (metric = 'share_outside_range') AS most_outside,
+        arg_max(feature, value) FILTER (metric = 'share_outside_range') AS most_outside_feature
+    FROM drift GROUP BY pipeline, started_at, run_id, stage, "case" ORDER BY pipeline, started_at;

@@ -51,6 +51,7 @@ mod pipelines;
 mod prune;
 mod python;
 mod readers;
+mod report;
 mod resume;
 mod run;
 mod runs;

@@ -51,6 +51,11 @@ fn toy1d_against_layers() {
 fn layers2d_writes_its_hidden_layers() {
     let sandbox = runs("layers2d/layers.yaml", &["m=15", "stages.ours-model.train.em.exchanges=1"], 2);
     let hidden: Vec<HiddenRow> = read_table(&sandbox.table_files("hidden")[0]).unwrap();
+    // Each train stage keeps its own model.
+    for stage in ["paper-model", "ours-model"] {
+        let ending = format!("architecture=composition/{stage}/fold=0/model.safetensors");
+        assert!(sandbox.files("results/models").iter().any(|file| file.ends_with(&ending)), "{stage}");
+    }
     // 33 × 33 places, two settings, two hidden layers; composition has two outputs, convolution one.
     let count = |case: &str| hidden.iter().filter(|row| row.case == case).count();
     assert_eq!(count("architecture=composition"), 1089 * 2 * 2 * 2);

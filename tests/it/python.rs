@@ -18,6 +18,12 @@ pub fn spark_programs() -> &'static Path {
     PROGRAMS.get_or_init(|| make("requirements-spark.txt"))
 }
 
+/// The same of an environment with the rules of accessibility that pages are checked against.
+pub fn browser_programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| make("requirements-browser.txt"))
+}
+
 fn make(requirements: &str) -> PathBuf {
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reference").join(requirements);
     let directory = cache().join(format!("test-venv-{}", identity(&requirements)));
@@ -33,9 +39,13 @@ fn make(requirements: &str) -> PathBuf {
         // PySpark is plain Python and Java, but only to be had as a source package.
         let binary = ["--only-binary=:all:", "--no-binary=pyspark"];
         let pip = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet"];
-        succeed(
-            Command::new(directory.join("bin/python")).args(pip).args(binary).arg("--requirement").arg(&requirements),
-        );
+        let mut install = Command::new(directory.join("bin/python"));
+        install.args(pip).args(binary).arg("--requirement").arg(&requirements);
+        if requirements.ends_with("requirements-browser.txt") {
+            // Only a file of the package is used, not the browsers that it would bring.
+            install.arg("--no-deps");
+        }
+        succeed(&mut install);
         File::create(&ready).unwrap();
     }
     directory.join("bin")

@@ -41,12 +41,16 @@ fn duckdb(directory: &Path, query: &str) -> String {
 #[test]
 fn duckdb_runs_the_cookbook() {
     let sandbox = results();
+    let expected = [
+        &["quickstart,kernel=matern12,smse", "small,failed,1,", "matern12,0", "model,offline,", "kernel=rbf,4,"][..],
+        // Panels of a dashboard.
+        &["quickstart,succeeded,1,", "small,failed,1,", "rbf,smse,", ",0.95,", "model,quickstart,"],
+    ];
     let blocks = cookbook("sql");
-    assert!(!blocks.is_empty());
-    for block in blocks {
-        let answer = duckdb(&sandbox.path("results"), &block);
-        assert!(answer.contains("quickstart,kernel=matern12,smse"), "{answer}");
-        for line in ["small,failed,1,", "matern12,0", "model,offline,", "kernel=rbf,4,"] {
+    assert_eq!(blocks.len(), expected.len());
+    for (block, lines) in blocks.iter().zip(expected) {
+        let answer = duckdb(&sandbox.path("results"), block);
+        for line in lines {
             assert!(answer.contains(line), "{line} is not in\n{answer}");
         }
     }
@@ -82,6 +86,23 @@ fn views_agree_with_the_tables() {
         "20"
     );
     assert_eq!(one("SELECT count(DISTINCT run_id) FROM latest_metrics"), "2");
+    assert_eq!(one("SELECT count(*), count(smse), count(DISTINCT best_case) FROM run_summary"), "4,3,2");
+    assert_eq!(
+        one("SELECT count(*) FROM metrics_summary s JOIN metrics m USING (run_id, stage, \"case\", metric)
+            WHERE m.stat = 'mean' AND abs(m.value - s.mean) > 1e-12"),
+        "0"
+    );
+    assert_eq!(
+        one("SELECT DISTINCT variables['kernel'] AS k FROM metrics_summary WHERE k IS NOT NULL ORDER BY k"),
+        "rbf"
+    );
+    // Two ways to the same share: folds have equal sizes.
+    assert_eq!(
+        one("SELECT count(*), bool_and(abs(c.observed - s.mean) < 1e-9)
+            FROM calibration c JOIN metrics_summary s USING (run_id, \"case\")
+            WHERE s.metric = 'coverage_' || round(100 * c.nominal)::INT"),
+        "12,true"
+    );
     assert_eq!(one("SELECT sum(pieces) = (SELECT count(*) FROM timings) FROM timings_by_phase"), "true");
     assert_eq!(
         one("SELECT typeof(run_date), typeof(pipeline), typeof(started_at) FROM runs LIMIT 1"),
@@ -95,15 +116,15 @@ fn views_work_where_tables_are_empty_or_missing() {
     // The first run fails: there is a `runs` table and no other.
     assert_eq!(sandbox.run("run small.yaml --quiet --set stages.folds.split.kfold.folds=61").code, 65);
     let directory = sandbox.path("results");
-    let everything =
-        "predictions metrics timings traces runs cases latest_runs latest_metrics metrics_wide timings_by_phase drift";
+    let everything = "predictions metrics timings traces runs cases latest_runs latest_metrics metrics_wide timings_by_phase drift \
+         run_summary metrics_summary calibration drift_wide";
     // One query each: starting the program takes longer than answering.
     let all = |directory: &Path, part: &dyn Fn(&str) -> String| -> Vec<String> {
         let query = everything.split(' ').map(part).collect::<Vec<_>>().join(" UNION ALL ");
         duckdb(directory, &query).lines().skip(1).map(str::to_owned).collect()
     };
     let counts = |directory: &Path| all(directory, &|view| format!("SELECT count(*) FROM {view}"));
-    assert_eq!(counts(&directory), ["0", "0", "0", "0", "1", "0", "0", "0", "0", "0", "0"]);
+    assert_eq!(counts(&directory), ["0", "0", "0", "0", "1", "0", "0", "0", "0", "0", "0", "1", "0", "0", "0"]);
     // The columns are those of a table with files.
     let column = |view: &str| format!("SELECT '{view}', column_name, column_type FROM (DESCRIBE {view})");
     let before = all(&directory, &column);
@@ -116,7 +137,7 @@ fn views_work_where_tables_are_empty_or_missing() {
     let bare = sandbox.path("it's bare");
     std::fs::create_dir(&bare).unwrap();
     std::fs::copy(directory.join("views.sql"), bare.join("views.sql")).unwrap();
-    assert_eq!(counts(&bare), ["0"; 11]);
+    assert_eq!(counts(&bare), ["0"; 15]);
 }
 
 #[test]

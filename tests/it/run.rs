@@ -53,7 +53,7 @@ fn a_run_leaves_every_table_and_the_manifest() {
         assert_eq!(hash, file.sha256, "{}", file.path);
     }
     assert_eq!(manifest.inputs.len(), 1);
-    let model = ModelFile::load(&results.model_path("small", &manifest.run_id, "default", 3)).unwrap();
+    let model = ModelFile::load(&results.model_path("small", &manifest.run_id, "default", None, 3)).unwrap();
     assert_eq!(model.meta.feature_names, ["a", "b"]);
     let events = std::fs::read_to_string(results.events_path(&manifest.run_id)).unwrap();
     assert!(events.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
@@ -257,7 +257,7 @@ fn sparse_regression_chooses_rows_or_keeps_those_given() {
         let predictions = read_predictions(sandbox.table_files("predictions").last().unwrap()).unwrap();
         let runs: Vec<RunRow> = read_table(sandbox.table_files("runs").last().unwrap()).unwrap();
         let results = ResultsDir::new(sandbox.path("results"));
-        let path = results.model_path("small", &runs[0].run_id.parse().unwrap(), "default", 0);
+        let path = results.model_path("small", &runs[0].run_id.parse().unwrap(), "default", None, 0);
         (predictions.y_mean, ModelFile::load(&path).unwrap())
     };
     let (chosen, model) = run("{ count: 12, candidates: all }", 1);

@@ -54,7 +54,7 @@ fn the_layout_is_the_contracts() {
     assert_eq!(show(results.resolved_path(&id)), "results/run/<run_id>/resolved.yaml");
     assert_eq!(show(results.events_path(&id)), "results/run/<run_id>/events.jsonl");
     assert_eq!(
-        show(results.model_path("fashion", &id, "method=stride,m=50", 3)),
+        show(results.model_path("fashion", &id, "method=stride,m=50", None, 3)),
         "results/models/fashion/<run_id>/method=stride,m=50/fold=3/model.safetensors"
     );
 }

@@ -35,7 +35,7 @@ enum What {
 
 /// Which runs a command is about.
 #[derive(Debug, ClapArgs)]
-struct Where {
+pub struct Where {
     /// The results directory; `results` here unless said
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -58,7 +58,8 @@ impl Where {
         }
     }
 
-    fn history(&self) -> Result<History, Failure> {
+    /// The runs.
+    pub fn history(&self) -> Result<History, Failure> {
         let mut history = History::open(&self.directory()?)?;
         if let Some(name) = &self.pipeline {
             history.runs.retain(|run| run.pipeline.as_ref() == Some(name));

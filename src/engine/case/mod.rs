@@ -33,6 +33,7 @@ enum Output {
     Models { method: &'static str, models: Vec<Model> },
     Predictions { method: String, keys: Vec<String>, parts: Vec<Predicted> },
     Metrics(Vec<MetricRow>),
+    Report,
 }
 
 /// A trained model on disk.
@@ -82,6 +83,10 @@ impl<'a, 'b> CaseRun<'a, 'b> {
                 Step::Train(step) => self.train(stage, step)?,
                 Step::Predict(step) => self.predict(stage, step)?,
                 Step::Evaluate(step) => self.evaluate(stage, step)?,
+                Step::Report(step) => {
+                    self.shared.record.want_report(&stage.id, &step.inputs);
+                    Output::Report
+                }
             };
             self.outputs.insert(&stage.id, output);
             if self.shared.options.selected.to.as_ref() == Some(&stage.id) {

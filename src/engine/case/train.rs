@@ -164,7 +164,9 @@ impl<'a> CaseRun<'a, '_> {
     fn keep_model(&mut self, task: &Task, entry: &CacheEntry) -> Result<PathBuf, RunError> {
         let record = &mut self.shared.record;
         let fold = fold_number(task).unwrap_or(0);
-        let path = record.results.model_path(&self.shared.plan.name, &record.run_id, &task.case, fold);
+        let trained = self.case.stages.iter().filter(|stage| stage.step.kind() == "train").count();
+        let stage = (trained > 1).then_some(task.stage.as_str());
+        let path = record.results.model_path(&self.shared.plan.name, &record.run_id, &task.case, stage, fold);
         let source = entry.file(MODEL_FILE);
         link_or_copy(&source, &path)?;
         record.add_file(&path, sha256_file(&path)?);

@@ -117,7 +117,8 @@ impl JsonSchema for Defaults {
                 "split": optional::<Split>(generator),
                 "train": optional::<Train>(generator),
                 "predict": optional::<Predict>(generator),
-                "evaluate": optional::<Evaluate>(generator)
+                "evaluate": optional::<Evaluate>(generator),
+                "report": optional::<Report>(generator)
             },
             "additionalProperties": false
         })
@@ -145,6 +146,8 @@ pub enum Stage {
     Predict(Predict),
     /// Computes metrics per fold and over folds.
     Evaluate(Evaluate),
+    /// Writes an HTML report of the run.
+    Report(Report),
 }
 
 /// Reads features and target from Parquet.
@@ -224,4 +227,39 @@ pub struct AllRows {}
 pub struct Evaluate {
     /// The predict stage.
     pub input: String,
+}
+
+/// Writes an HTML report of the run, once all cases are done.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// The evaluate stage that is reported on, or a list of them.
+    pub input: OneOrMore,
+}
+
+/// A name, or a list of names.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+#[serde(transparent)]
+pub struct OneOrMore(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for OneOrMore {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(name) => Ok(Self(vec![name])),
+            other => serde_json::from_value(other).map(Self).map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl JsonSchema for OneOrMore {
+    fn schema_name() -> Cow<'static, str> {
+        "OneOrMore".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "the name of a stage, or a list of names",
+            "anyOf": [{ "type": "string" }, { "type": "array", "minItems": 1, "items": { "type": "string" } }]
+        })
+    }
 }

@@ -1,0 +1,59 @@
+//! `stride-pipe report`.
+
+use super::exit::{self, Failure};
+use super::print;
+use super::runs::Where;
+use crate::report::render;
+use crate::stages::report::{Subject, over_run, over_runs};
+use crate::store::history::Run;
+use crate::store::write_atomic;
+use clap::Args as ClapArgs;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `report`.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// Runs: ids, beginnings of them, or `last`; all runs of the results directory unless said
+    runs: Vec<String>,
+    #[command(flatten)]
+    place: Where,
+    /// Write the page here, or to standard output with `-`; into the results directory unless said
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    let history = args.place.history()?;
+    let mut runs: Vec<&Run> = Vec::new();
+    for name in &args.runs {
+        let run = history.find(name)?;
+        if !runs.iter().any(|known| known.id == run.id) {
+            runs.push(run);
+        }
+    }
+    if args.runs.is_empty() {
+        runs = history.runs.iter().collect();
+    }
+    runs.sort_by(|a, b| a.id.cmp(&b.id));
+    let root = history.results.root();
+    let (page, inside) = match runs.as_slice() {
+        [] => {
+            let message = format!("stride-pipe: there are no runs in {}; run a pipeline first", root.display());
+            return Err(Failure::new(exit::MISSING_INPUT, message));
+        }
+        [run] if !args.runs.is_empty() => {
+            (render(&over_run(&Subject::of(&history.results, run))), history.results.report_path(&run.id))
+        }
+        several => {
+            let linked = args.output.is_none();
+            let page = over_runs(&history, several, !args.runs.is_empty(), linked);
+            (render(&page), root.join("report.html"))
+        }
+    };
+    let path = args.output.clone().unwrap_or(inside);
+    if path == Path::new("-") {
+        return print(&page);
+    }
+    let written = write_atomic(&path, page.as_bytes())?;
+    print(&format!("{}: {} run(s), {}\n", path.display(), runs.len(), super::grid::bytes(written.bytes)))
+}

@@ -1,0 +1,254 @@
+//! Which numbers belong together: cases, their repetitions, and the cases that are shown in detail.
+
+use super::data::Best;
+use crate::tables::MetricRow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A case of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Case {
+    /// As in the tables.
+    pub label: String,
+    /// Its matrix values.
+    pub values: Vec<(String, String)>,
+}
+
+/// Matrix variables of these names repeat an experiment: their cases are averaged like folds.
+const REPEATS: [&str; 7] = ["draw", "seed", "repeat", "repeats", "replicate", "rep", "trial"];
+
+/// Whether a variable only repeats the experiment.
+pub fn is_repeat(name: &str) -> bool {
+    REPEATS.contains(&name)
+}
+
+/// A case shown in detail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Panel {
+    /// The case.
+    pub case: String,
+    /// What it is called.
+    pub title: String,
+    /// Its colour and shape.
+    pub series: usize,
+}
+
+/// Cases that differ in repetitions only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// What they have in common, as `stride, m = 50`.
+    pub name: String,
+    /// Their values, without repetitions.
+    pub values: Vec<(String, String)>,
+    /// Their labels.
+    pub cases: Vec<String>,
+}
+
+/// The cases by what they have in common, in order.
+pub fn groups(cases: &[Case]) -> Vec<Group> {
+    let mut found: Vec<Group> = Vec::new();
+    for case in cases {
+        let values: Vec<(String, String)> = case.values.iter().filter(|(name, _)| !is_repeat(name)).cloned().collect();
+        match found.iter_mut().find(|group| group.values == values) {
+            Some(group) => group.cases.push(case.label.clone()),
+            None => found.push(Group { name: name(&values), values, cases: vec![case.label.clone()] }),
+        }
+    }
+    found
+}
+
+/// `stride, m = 50`: the method speaks for itself.
+pub fn name(values: &[(String, String)]) -> String {
+    let part = |(name, value): &(String, String)| {
+        if name == "method" { method_name(value).to_owned() } else { format!("{name} = {value}") }
+    };
+    if values.is_empty() { "all rows".to_owned() } else { values.iter().map(part).collect::<Vec<_>>().join(", ") }
+}
+
+/// Methods as the documentation writes them.
+pub fn method_name(method: &str) -> &str {
+    match method {
+        "gp" => "exact GP",
+        "sparse_gp" => "sparse GP",
+        "deep_gp" => "deep GP",
+        "stride" => "STRIDE",
+        other => other,
+    }
+}
+
+/// Mean and sample standard deviation of some numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stat {
+    /// Mean.
+    pub mean: f64,
+    /// Sample standard deviation, of two numbers or more.
+    pub std: Option<f64>,
+    /// How many numbers.
+    pub count: usize,
+}
+
+impl Stat {
+    /// Of these numbers; none of them, no statistics.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len();
+        if count == 0 {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let std = (count > 1).then(|| (squares / (count - 1) as f64).sqrt());
+        Some(Self { mean, std, count })
+    }
+}
+
+/// The metrics of a run by stage, case and name, one value per fold.
+#[derive(Debug, Default)]
+pub struct Measured<'a> {
+    values: BTreeMap<(&'a str, &'a str, &'a str), Vec<f64>>,
+    methods: BTreeMap<(&'a str, &'a str), &'a str>,
+    stages: Vec<&'a str>,
+}
+
+impl<'a> Measured<'a> {
+    /// Sorts the rows.
+    pub fn new(rows: &'a [MetricRow]) -> Self {
+        let mut measured = Self::default();
+        for row in rows.iter().filter(|row| row.stat == "value" && row.feature.is_none()) {
+            let place = (row.stage.as_str(), row.case.as_str(), row.metric.as_str());
+            measured.methods.insert((place.0, place.1), &row.method);
+            let Some(value) = row.value.filter(|value| value.is_finite()) else { continue };
+            measured.values.entry(place).or_default().push(value);
+            let evaluates = row.split != "train" && headline_rank(&row.metric).is_some();
+            if evaluates && !measured.stages.contains(&place.0) {
+                measured.stages.push(place.0);
+            }
+        }
+        measured
+    }
+
+    /// The stages that compare predictions with true values, in order.
+    pub fn stages(&self) -> &[&'a str] {
+        &self.stages
+    }
+
+    /// The fold values of some cases, pooled.
+    pub fn values(&self, stage: &str, cases: &[String], metric: &str) -> Vec<f64> {
+        let mut found = Vec::new();
+        for case in cases {
+            found.extend(self.values.get(&(stage, case.as_str(), metric)).into_iter().flatten());
+        }
+        found
+    }
+
+    /// Their statistics.
+    pub fn stat(&self, stage: &str, cases: &[String], metric: &str) -> Option<Stat> {
+        Stat::of(&self.values(stage, cases, metric))
+    }
+
+    /// The metrics of a stage, in the order of the documentation.
+    pub fn metrics(&self, stage: &str) -> Vec<&'a str> {
+        let found: BTreeSet<&str> = self.values.keys().filter(|place| place.0 == stage).map(|place| place.2).collect();
+        let mut found: Vec<&str> = found.into_iter().collect();
+        found.sort_by_key(|metric| (ORDER.iter().position(|known| known == metric).unwrap_or(ORDER.len()), *metric));
+        found
+    }
+
+    /// The metric that a stage is judged by.
+    pub fn headline(&self, stage: &str) -> Option<&'a str> {
+        self.metrics(stage)
+            .into_iter()
+            .filter(|metric| headline_rank(metric).is_some())
+            .min_by_key(|metric| headline_rank(metric))
+    }
+
+    /// The method of a stage's cases, where they have one in common.
+    pub fn method(&self, stage: &str, cases: &[String]) -> Option<&'a str> {
+        let mut found: BTreeSet<&'a str> = BTreeSet::new();
+        for case in cases {
+            found.extend(self.methods.get(&(stage, case.as_str())).copied());
+        }
+        if found.len() == 1 { found.into_iter().next() } else { None }
+    }
+}
+
+const ORDER: [&str; 12] = [
+    "smse",
+    "rmse",
+    "mae",
+    "mnll",
+    "nlpd",
+    "crps",
+    "coverage_50",
+    "coverage_90",
+    "coverage_95",
+    "width_50",
+    "width_90",
+    "width_95",
+];
+
+fn headline_rank(metric: &str) -> Option<usize> {
+    ["smse", "rmse", "mae", "crps", "nlpd"].iter().position(|known| *known == metric)
+}
+
+/// How far a metric is from its best: lower is better, and coverage should be what it says. None for the others.
+pub fn badness(metric: &str, value: f64) -> Option<f64> {
+    if let Some(nominal) = nominal(metric) {
+        return Some((value - nominal).abs());
+    }
+    ["smse", "rmse", "mae", "mnll", "nlpd", "crps"].contains(&metric).then_some(value)
+}
+
+/// What a coverage should be.
+pub fn nominal(metric: &str) -> Option<f64> {
+    let level: f64 = metric.strip_prefix("coverage_")?.parse().ok()?;
+    Some(level / 100.0)
+}
+
+/// The best case of every evaluate stage.
+pub fn best_of(cases: &[Case], rows: &[MetricRow]) -> Vec<Best> {
+    let measured = Measured::new(rows);
+    let best = |stage: &&str| {
+        let metric = measured.headline(stage)?;
+        let stat = |case: &Case| measured.stat(stage, std::slice::from_ref(&case.label), metric);
+        let found = cases.iter().filter_map(|case| Some((stat(case)?, case)));
+        let (stat, case) = found.min_by(|a, b| a.0.mean.total_cmp(&b.0.mean))?;
+        let (stage, case, metric) = ((*stage).to_owned(), case.label.clone(), metric.to_owned());
+        Some(Best { stage, case, metric, mean: stat.mean, std: stat.std })
+    };
+    measured.stages().iter().filter_map(best).collect()
+}
+
+/// Cases shown in detail, at most.
+const SHOWN: usize = 4;
+
+/// The cases of an evaluate stage that are shown in detail: the best of each method, or the best few of one method.
+pub fn panels(cases: &[Case], rows: &[MetricRow], stage: &str) -> Vec<Panel> {
+    let measured = Measured::new(rows);
+    let groups = groups(cases);
+    let Some(metric) = measured.headline(stage) else { return Vec::new() };
+    let score = |group: &Group| measured.stat(stage, &group.cases, metric).map(|stat| stat.mean);
+    let method = |group: &Group| measured.method(stage, &group.cases).unwrap_or_default().to_owned();
+    let mut methods: Vec<String> = Vec::new();
+    for group in &groups {
+        if score(group).is_some() && !methods.contains(&method(group)) {
+            methods.push(method(group));
+        }
+    }
+    let mut ranked: Vec<(f64, &Group)> = groups.iter().filter_map(|group| Some((score(group)?, group))).collect();
+    ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let chosen: Vec<(usize, &Group)> = if methods.len() > 1 {
+        let best = |name: &String| ranked.iter().find(|(_, group)| method(group) == *name).map(|(_, group)| *group);
+        methods.iter().enumerate().filter_map(|(series, name)| Some((series, best(name)?))).take(SHOWN).collect()
+    } else {
+        ranked.iter().take(SHOWN).map(|(_, group)| *group).enumerate().collect()
+    };
+    let panel = |(series, group): (usize, &Group)| {
+        let case =
+            group.cases.iter().find(|case| !measured.values(stage, std::slice::from_ref(case), metric).is_empty());
+        let case = case.cloned().unwrap_or_default();
+        let values =
+            cases.iter().find(|known| known.label == case).map(|known| known.values.clone()).unwrap_or_default();
+        let title = if values.is_empty() { method_name(&method(group)).to_owned() } else { name(&values) };
+        Panel { case, title, series }
+    };
+    chosen.into_iter().map(panel).collect()
+}

@@ -1,0 +1,270 @@
+//! Gathers what a report shows: reads the tables of runs a batch at a time and counts.
+
+mod drift;
+mod fits;
+mod hidden;
+mod overview;
+mod predictions;
+mod traces;
+
+use crate::plan::{ResolvedStage, resolved_stages};
+use crate::report::{About, Case, Cost, GraphStage, InputFile, Report, RunReport, panels, render};
+use crate::store::history::{Run, read_events};
+use crate::store::record::Manifest;
+use crate::store::{ResultsDir, RunId, StoreError, read_known};
+use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow, TimingRow};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub use overview::over_runs;
+
+/// Version of the program, as the page names it.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The run that is reported on.
+pub struct Subject<'a> {
+    /// Where it is.
+    pub results: &'a ResultsDir,
+    /// Its name.
+    pub id: &'a RunId,
+    /// Its pipeline, where that is known.
+    pub pipeline: Option<&'a str>,
+    /// What became of it.
+    pub status: &'a str,
+    /// Its manifest, if it has one.
+    pub manifest: Option<&'a Manifest>,
+    /// Its table files.
+    pub tables: BTreeMap<TableKind, PathBuf>,
+    /// What is missing or wrong already.
+    pub problems: Vec<String>,
+    /// The evaluate stages that are shown; all of them when none are named.
+    pub only: &'a [String],
+}
+
+impl<'a> Subject<'a> {
+    /// A run of a results directory as it was found.
+    pub fn of(results: &'a ResultsDir, run: &'a Run) -> Self {
+        Self {
+            results,
+            id: &run.id,
+            pipeline: run.pipeline.as_deref(),
+            status: run.status.name(),
+            manifest: run.manifest.as_ref(),
+            tables: run.tables.clone(),
+            problems: run.problems.clone(),
+            only: &[],
+        }
+    }
+}
+
+/// The page of one run. What cannot be read is named on it and left out.
+pub fn over_run(subject: &Subject<'_>) -> Report {
+    let run = run_report(subject);
+    let title = format!("{} · {}", run.about.pipeline, subject.id);
+    Report { title, version: VERSION.to_owned(), overview: None, runs: vec![run], notes: Vec::new() }
+}
+
+/// The same as HTML.
+pub fn page(subject: &Subject<'_>) -> String {
+    render(&over_run(subject))
+}
+
+/// A run in detail.
+pub fn run_report(subject: &Subject<'_>) -> RunReport {
+    let mut run = RunReport { problems: subject.problems.clone(), ..RunReport::default() };
+    run.about = about(subject, &mut run.problems);
+    let resolved = std::fs::read_to_string(subject.results.resolved_path(subject.id)).ok();
+    if resolved.is_none() {
+        run.problems.push("its resolved pipeline is gone: stages are shown without their connections".to_owned());
+    }
+    let graphs = resolved.as_deref().map(resolved_stages).unwrap_or_default();
+    let stages: &[ResolvedStage] = graphs.first().map_or(&[], |(_, stages)| stages);
+    run.graph = stages
+        .iter()
+        .map(|stage| GraphStage { id: stage.id.clone(), kind: stage.kind.clone(), inputs: stage.inputs.clone() })
+        .collect();
+    run.resolved = resolved;
+    let mut metrics: Vec<MetricRow> = rows(subject, &mut run.problems);
+    if !subject.only.is_empty() {
+        let evaluates = |row: &MetricRow| stages.iter().any(|stage| stage.id == row.stage && stage.kind == "evaluate");
+        metrics.retain(|row| subject.only.contains(&row.stage) || !evaluates(row));
+    }
+    run.cases = cases(subject, &metrics, &mut run.problems);
+    run.costs = costs(&rows::<TimingRow>(subject, &mut run.problems));
+    run.metrics = metrics;
+    let shown = shown(&run);
+    if let Some(path) = file(subject, TableKind::Predictions, &mut run.problems) {
+        match predictions::count(&path, &shown.predictions) {
+            Ok(predicted) => run.predicted = predicted,
+            Err(error) => run.problems.push(error.to_string()),
+        }
+    }
+    if let Some(path) = file(subject, TableKind::Traces, &mut run.problems) {
+        match traces::chains(&path, &shown.fits) {
+            Ok(chains) => run.chains = chains,
+            Err(error) => run.problems.push(error.to_string()),
+        }
+    }
+    run.fits = fits::fits(subject, &shown.fits, stages);
+    match hidden::hidden(subject, &shown.fits) {
+        Ok(hidden) => run.hidden = hidden,
+        Err(error) => run.problems.push(error.to_string()),
+    }
+    run.warnings = read_events(subject.results, subject.id).warnings;
+    run.inputs =
+        subject.manifest.map(|manifest| manifest.inputs.as_slice()).unwrap_or_default().iter().map(input).collect();
+    run.drift = drift::of_pipeline(subject, &run.metrics);
+    run
+}
+
+fn input(file: &crate::store::record::FileRecord) -> InputFile {
+    InputFile { path: file.path.clone(), sha256: file.sha256.clone(), rows: file.rows }
+}
+
+/// Which stages and cases are looked at closely.
+struct Shown {
+    /// Predict stages and cases.
+    predictions: Vec<(String, String)>,
+    /// Train stages and cases; an empty stage stands for any.
+    fits: Vec<(String, String)>,
+}
+
+fn shown(run: &RunReport) -> Shown {
+    let mut shown = Shown { predictions: Vec::new(), fits: Vec::new() };
+    let inputs = |id: &str| run.graph.iter().find(|stage| stage.id == id).map_or(&[][..], |stage| &stage.inputs);
+    let kind = |id: &str| run.graph.iter().find(|stage| stage.id == id).map_or("", |stage| stage.kind.as_str());
+    let mut stages: Vec<&str> = Vec::new();
+    for row in run.metrics.iter().filter(|row| row.split != "train") {
+        if !stages.contains(&row.stage.as_str()) {
+            stages.push(&row.stage);
+        }
+    }
+    for stage in stages {
+        for panel in panels(&run.cases, &run.metrics, stage) {
+            let predict = inputs(stage).first().cloned().unwrap_or_default();
+            let train = inputs(&predict).iter().find(|id| kind(id) == "train").cloned().unwrap_or_default();
+            shown.predictions.push((predict, panel.case.clone()));
+            if !shown.fits.contains(&(train.clone(), panel.case.clone())) {
+                shown.fits.push((train, panel.case));
+            }
+        }
+    }
+    shown
+}
+
+fn about(subject: &Subject<'_>, problems: &mut Vec<String>) -> About {
+    let pipeline = subject.pipeline.unwrap_or("unknown pipeline").to_owned();
+    let mut about = About {
+        run_id: subject.id.to_string(),
+        pipeline,
+        status: subject.status.to_owned(),
+        started: Some(subject.id.started()),
+        ..About::default()
+    };
+    if let Some(manifest) = subject.manifest {
+        about.file = Some(manifest.pipeline_file.clone());
+        about.seconds = Some((manifest.finished_at.micros() - manifest.started_at.micros()) as f64 / 1e6);
+        about.version = Some(manifest.version.clone());
+        about.seed = Some(manifest.seed);
+        about.host = Some(manifest.host.clone());
+        about.threads = Some(manifest.threads);
+        about.command = Some(manifest.command.clone());
+        about.spec_hash = Some(manifest.spec_hash.clone());
+    } else if subject.tables.contains_key(&TableKind::Runs)
+        && let Some(row) = rows::<RunRow>(subject, problems).into_iter().next()
+    {
+        about.file = Some(row.pipeline_file);
+        about.seconds = Some((row.finished_at.micros() - row.started_at.micros()) as f64 / 1e6);
+        about.version = Some(row.version);
+        about.seed = Some(row.seed.unsigned_abs());
+        about.host = Some(row.host);
+        about.threads = u32::try_from(row.threads).ok();
+        about.command = Some(row.command);
+        about.spec_hash = Some(row.spec_hash);
+    }
+    about
+}
+
+/// The run's file of a table; one that is gone is a problem.
+fn file(subject: &Subject<'_>, kind: TableKind, problems: &mut Vec<String>) -> Option<PathBuf> {
+    let path = subject.tables.get(&kind).filter(|path| path.exists()).cloned();
+    if path.is_none() {
+        problems.push(format!("its {kind} table is missing: what is made from it is left out"));
+    }
+    path
+}
+
+/// The rows of a small table, whatever version wrote them; what cannot be read is a problem.
+fn rows<R: TableRow>(subject: &Subject<'_>, problems: &mut Vec<String>) -> Vec<R> {
+    let Some(path) = file(subject, R::KIND, problems) else { return Vec::new() };
+    read_known(&path).unwrap_or_else(|error: StoreError| {
+        problems.push(error.to_string());
+        Vec::new()
+    })
+}
+
+/// The cases in order; where their table is gone, what their labels say.
+fn cases(subject: &Subject<'_>, metrics: &[MetricRow], problems: &mut Vec<String>) -> Vec<Case> {
+    let rows: Vec<CaseRow> = rows(subject, problems);
+    let mut labels: Vec<String> = subject.manifest.map(|manifest| manifest.cases.clone()).unwrap_or_default();
+    let known = rows.iter().map(|row| &row.case).chain(metrics.iter().map(|row| &row.case));
+    let mut seen: std::collections::BTreeSet<String> = labels.iter().cloned().collect();
+    for label in known {
+        if seen.insert(label.clone()) {
+            labels.push(label.clone());
+        }
+    }
+    let mut values: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for row in rows {
+        values.entry(row.case).or_default().push((row.name, row.value));
+    }
+    let from_label = |label: &str| -> Vec<(String, String)> {
+        let pair = |part: &str| part.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        label.split(',').map(pair).collect::<Option<Vec<_>>>().unwrap_or_default()
+    };
+    let case = |label: String| {
+        let values = values.remove(&label).unwrap_or_else(|| from_label(&label));
+        Case { label, values }
+    };
+    labels.into_iter().map(case).collect()
+}
+
+/// What each phase cost per stage and case.
+fn costs(rows: &[TimingRow]) -> Vec<Cost> {
+    let mut places: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
+    let mut costs: Vec<Cost> = Vec::new();
+    for row in rows {
+        let place = *places.entry((&row.stage, &row.case, &row.phase)).or_insert_with(|| {
+            costs.push(Cost {
+                stage: row.stage.clone(),
+                case: row.case.clone(),
+                phase: row.phase.clone(),
+                pieces: 0,
+                cached: 0,
+                wall_s: 0.0,
+                wall_squares: 0.0,
+                cpu_s: 0.0,
+                rows: 0,
+                peak_rss_bytes: 0,
+            });
+            costs.len() - 1
+        });
+        let cost = &mut costs[place];
+        cost.pieces += 1;
+        cost.cached += u64::from(row.cached);
+        cost.wall_s += row.wall_s;
+        cost.wall_squares += row.wall_s * row.wall_s;
+        cost.cpu_s += row.cpu_s;
+        cost.rows += row.rows;
+        cost.peak_rss_bytes = cost.peak_rss_bytes.max(row.peak_rss_bytes);
+    }
+    costs
+}
+
+/// A run's file of a table that may have no place in the code yet.
+fn side_table(subject: &Subject<'_>, name: &str) -> Option<PathBuf> {
+    let metrics = subject.tables.values().next()?;
+    let below: Vec<&std::ffi::OsStr> = metrics.iter().rev().take(3).collect();
+    let path: PathBuf = subject.results.root().join(name).join(below.iter().rev().collect::<PathBuf>());
+    Path::new(&path).exists().then_some(path)
+}

@@ -1,0 +1,66 @@
+//! What scoring runs said about their data, run after run.
+
+use super::Subject;
+use crate::report::DriftPoint;
+use crate::store::{RunId, read_known};
+use crate::tables::{MetricRow, TableKind};
+use std::path::{Path, PathBuf};
+
+const METRICS: [&str; 3] = ["rows_invalid", "share_outside_range", "variance_ratio"];
+/// Earlier runs that are looked at.
+const RUNS: usize = 200;
+/// Features of a run that are kept: those that are outside most.
+const FEATURES: usize = 40;
+
+/// The drift metrics among these rows.
+pub fn points(pipeline: &str, id: &RunId, rows: &[MetricRow]) -> Vec<DriftPoint> {
+    let of = |row: &&MetricRow| row.stat == "value" && METRICS.contains(&row.metric.as_str());
+    let mut rows: Vec<&MetricRow> = rows.iter().filter(of).collect();
+    let weight = |row: &MetricRow| if row.feature.is_some() { row.value.unwrap_or(0.0) } else { f64::INFINITY };
+    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    rows.truncate(FEATURES + METRICS.len());
+    let point = |row: &MetricRow| DriftPoint {
+        pipeline: pipeline.to_owned(),
+        run_id: id.to_string(),
+        at: id.started(),
+        stage: row.stage.clone(),
+        case: row.case.clone(),
+        metric: row.metric.clone(),
+        feature: row.feature.clone(),
+        value: row.value,
+        rows: row.rows,
+    };
+    rows.into_iter().map(point).collect()
+}
+
+/// The drift of this run and of earlier ones of its pipeline; nothing for a run that scores nothing.
+pub fn of_pipeline(subject: &Subject<'_>, rows: &[MetricRow]) -> Vec<DriftPoint> {
+    let Some(pipeline) = subject.pipeline else { return Vec::new() };
+    let own = points(pipeline, subject.id, rows);
+    let Some(directory) =
+        subject.tables.get(&TableKind::Metrics).and_then(|path| path.parent()?.parent()).filter(|_| !own.is_empty())
+    else {
+        return own;
+    };
+    let mut earlier: Vec<(RunId, PathBuf)> = names(directory)
+        .into_iter()
+        .flat_map(|date| names(&date))
+        .filter_map(|path| {
+            let id: RunId = path.file_name()?.to_str()?.strip_suffix(".parquet")?.parse().ok()?;
+            (id < *subject.id).then_some((id, path))
+        })
+        .collect();
+    earlier.sort();
+    let first = earlier.len().saturating_sub(RUNS);
+    let mut all = Vec::new();
+    for (id, path) in &earlier[first..] {
+        // Damaged tables of other runs are their own problem.
+        all.extend(points(pipeline, id, &read_known(path).unwrap_or_default()));
+    }
+    all.extend(own);
+    all
+}
+
+fn names(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}

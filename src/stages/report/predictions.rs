@@ -1,0 +1,251 @@
+//! Counts predictions in two passes over their file: the first finds the ends of the axes, the second fills the bins.
+
+use crate::eval::normal::normal_quantile;
+use crate::report::{HexGrid, Predicted, ResidualBin, Spread};
+use crate::store::{StoreError, open_columns};
+use arrow::array::{Array as _, AsArray as _, Float64Array, RecordBatch, StringArray};
+use arrow::datatypes::Float64Type;
+use std::path::Path;
+
+/// Hexagons along the axis.
+const HEXAGONS: u32 = 30;
+/// Bins of residuals along the prediction.
+const RESIDUALS: usize = 18;
+/// Bins of standardised residuals from -4 to 4.
+const DEVIATIONS: usize = 32;
+/// Bins of predictive deviations, from which quantiles are read.
+const SPREAD: usize = 4000;
+/// Bins of predicted means.
+const MEANS: usize = 40;
+/// Cases without a metric that are shown.
+const OTHERS: usize = 4;
+
+/// Counts the predictions of these stages and cases; when none are named, of the first few that are there.
+pub fn count(path: &Path, wanted: &[(String, String)]) -> Result<Vec<Predicted>, StoreError> {
+    let mut counts: Vec<Counts> = wanted.iter().map(|(stage, case)| Counts::new(stage, case)).collect();
+    let open = wanted.is_empty();
+    pass(path, &mut counts, open, Counts::measure)?;
+    counts.iter_mut().for_each(Counts::prepare);
+    pass(path, &mut counts, false, Counts::add)?;
+    Ok(counts.into_iter().filter(|counts| counts.rows > 0).map(Counts::finish).collect())
+}
+
+/// One row.
+#[derive(Clone, Copy)]
+struct Row {
+    truth: Option<f64>,
+    mean: Option<f64>,
+    std: Option<f64>,
+}
+
+/// Calls `each` for every row of a stage and case that is counted; `open` takes in new ones.
+fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts, Row)) -> Result<(), StoreError> {
+    for batch in open_columns(path, &["stage", "case", "y_true", "y_mean", "y_std"])? {
+        let batch = batch?;
+        let Some((stage, case)) = text(&batch, "stage").zip(text(&batch, "case")) else {
+            let detail = "not a predictions table: `stage` or `case` is missing";
+            return Err(StoreError::invalid(path, detail, "the file is damaged: remove it and run again"));
+        };
+        let (truth, mean, std) = (numbers(&batch, "y_true"), numbers(&batch, "y_mean"), numbers(&batch, "y_std"));
+        let mut place: Option<usize> = None;
+        for row in 0..batch.num_rows() {
+            let (stage, case) = (stage.value(row), case.value(row));
+            let is = |counts: &Counts| counts.case == case && (counts.stage == stage || counts.stage.is_empty());
+            if !place.is_some_and(|place| is(&counts[place])) {
+                place = counts.iter().position(is);
+                if place.is_none() && open && counts.len() < OTHERS {
+                    counts.push(Counts::new(stage, case));
+                    place = Some(counts.len() - 1);
+                }
+            }
+            let Some(counts) = place.and_then(|place| counts.get_mut(place)) else { continue };
+            if counts.stage.is_empty() {
+                stage.clone_into(&mut counts.stage);
+            }
+            let value = |column: Option<&Float64Array>| {
+                column
+                    .filter(|column| !column.is_null(row))
+                    .map(|column| column.value(row))
+                    .filter(|value| value.is_finite())
+            };
+            each(counts, Row { truth: value(truth), mean: value(mean), std: value(std) });
+        }
+    }
+    Ok(())
+}
+
+fn text<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a StringArray> {
+    batch.column_by_name(name)?.as_string_opt::<i32>()
+}
+
+fn numbers<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a Float64Array> {
+    batch.column_by_name(name)?.as_primitive_opt::<Float64Type>()
+}
+
+/// The smallest and largest of some numbers.
+#[derive(Clone, Copy)]
+struct Ends(f64, f64);
+
+impl Ends {
+    const NONE: Self = Self(f64::INFINITY, f64::NEG_INFINITY);
+
+    fn take(&mut self, value: f64) {
+        *self = Self(self.0.min(value), self.1.max(value));
+    }
+
+    /// The bin of a value between the ends, of so many.
+    fn bin(self, value: f64, bins: usize) -> usize {
+        let part = if self.1 > self.0 { (value - self.0) / (self.1 - self.0) } else { 0.5 };
+        (part * bins as f64).clamp(0.0, bins as f64 - 1.0) as usize
+    }
+}
+
+struct Counts {
+    stage: String,
+    case: String,
+    rows: u64,
+    missing: u64,
+    compared: u64,
+    truth: Ends,
+    mean: Ends,
+    std: Ends,
+    squares: f64,
+    grid: HexGrid,
+    cells: std::collections::BTreeMap<(i32, i32), u64>,
+    residuals: Vec<(u64, f64, f64)>,
+    deviations: Vec<u64>,
+    levels: Vec<(f64, f64)>,
+    inside: Vec<u64>,
+    judged: u64,
+    spread: Vec<u64>,
+    means: Vec<u64>,
+}
+
+impl Counts {
+    fn new(stage: &str, case: &str) -> Self {
+        let level = |step: u32| 0.05 * f64::from(step);
+        let mut levels: Vec<f64> = (1..20).map(level).collect();
+        levels.push(0.99);
+        Self {
+            stage: stage.to_owned(),
+            case: case.to_owned(),
+            rows: 0,
+            missing: 0,
+            compared: 0,
+            truth: Ends::NONE,
+            mean: Ends::NONE,
+            std: Ends::NONE,
+            squares: 0.0,
+            grid: HexGrid::new((0.0, 1.0), HEXAGONS),
+            cells: std::collections::BTreeMap::new(),
+            residuals: vec![(0, 0.0, 0.0); RESIDUALS],
+            deviations: vec![0; DEVIATIONS],
+            inside: vec![0; levels.len() + 1],
+            levels: levels.into_iter().map(|level| (level, normal_quantile(f64::midpoint(1.0, level)))).collect(),
+            judged: 0,
+            spread: vec![0; SPREAD],
+            means: vec![0; MEANS],
+        }
+    }
+
+    /// First pass.
+    fn measure(&mut self, row: Row) {
+        self.rows += 1;
+        let Some(mean) = row.mean else {
+            self.missing += 1;
+            return;
+        };
+        self.mean.take(mean);
+        if let Some(std) = row.std {
+            self.std.take(std);
+        }
+        if let Some(truth) = row.truth {
+            self.compared += 1;
+            self.truth.take(truth);
+            self.squares += (truth - mean).powi(2);
+        }
+    }
+
+    /// Between the passes: a few wild predictions must not squeeze all others into a corner.
+    fn prepare(&mut self) {
+        if self.compared > 0 {
+            let span = 0.25 * (self.truth.1 - self.truth.0);
+            let low = self.truth.0.min(self.mean.0.max(self.truth.0 - span));
+            let high = self.truth.1.max(self.mean.1.min(self.truth.1 + span));
+            self.grid = HexGrid::new((low, high), HEXAGONS);
+            (self.mean.0, self.mean.1) = (self.mean.0.max(low), self.mean.1.min(high));
+        }
+    }
+
+    /// Second pass.
+    fn add(&mut self, row: Row) {
+        let Some(mean) = row.mean else { return };
+        self.means[self.mean.bin(mean, MEANS)] += 1;
+        if let Some(std) = row.std {
+            self.spread[self.std.bin(std, SPREAD)] += 1;
+        }
+        let Some(truth) = row.truth else { return };
+        let (low, high) = self.grid.ends();
+        *self.cells.entry(self.grid.cell(mean.clamp(low, high), truth.clamp(low, high))).or_default() += 1;
+        let residual = truth - mean;
+        let bin = &mut self.residuals[self.mean.bin(mean, RESIDUALS)];
+        *bin = (bin.0 + 1, bin.1 + residual, bin.2 + residual * residual);
+        if let Some(std) = row.std.filter(|std| *std > 0.0) {
+            let z = residual / std;
+            self.deviations[Ends(-4.0, 4.0).bin(z, DEVIATIONS)] += 1;
+            self.inside[self.levels.partition_point(|(_, limit)| *limit < z.abs())] += 1;
+            self.judged += 1;
+        }
+    }
+
+    fn finish(self) -> Predicted {
+        let coverage = if self.judged > 0 {
+            let mut sum = 0;
+            let observed = self.levels.iter().zip(&self.inside).map(|((level, _), inside)| {
+                sum += inside;
+                (*level, sum as f64 / self.judged as f64)
+            });
+            std::iter::once((0.0, 0.0)).chain(observed).chain([(1.0, 1.0)]).collect()
+        } else {
+            Vec::new()
+        };
+        let width = (self.mean.1 - self.mean.0) / RESIDUALS as f64;
+        let residual = |(position, (rows, sum, squares)): (usize, &(u64, f64, f64))| {
+            let (count, centre) = (*rows as f64, width.mul_add(position as f64 + 0.5, self.mean.0));
+            let mean = sum / count.max(1.0);
+            ResidualBin { centre, rows: *rows, mean, std: (squares / count.max(1.0) - mean * mean).max(0.0).sqrt() }
+        };
+        let rmse = (self.compared > 0).then(|| (self.squares / self.compared as f64).sqrt());
+        let bar = (self.mean.1 - self.mean.0).max(f64::MIN_POSITIVE);
+        Predicted {
+            residuals: self.residuals.iter().enumerate().filter(|(_, bin)| bin.0 > 0).map(residual).collect(),
+            spread: self.quantiles().map(|quantiles| Spread { quantiles, rmse }),
+            means: (self.rows > self.missing).then(|| (self.mean.0, self.mean.0 + bar, self.means.clone())),
+            density: (self.compared > 0).then_some((self.grid, self.cells)),
+            stage: self.stage,
+            case: self.case,
+            rows: self.rows,
+            compared: self.compared,
+            missing: self.missing,
+            deviations: self.deviations,
+            coverage,
+        }
+    }
+
+    /// Quantiles of the predictive deviations, to a part of a bin.
+    fn quantiles(&self) -> Option<[f64; 5]> {
+        let all: u64 = self.spread.iter().sum();
+        if all == 0 {
+            return None;
+        }
+        let width = (self.std.1 - self.std.0) / SPREAD as f64;
+        Some([0.05, 0.25, 0.5, 0.75, 0.95].map(|part| {
+            let mut left = part * all as f64;
+            let bin = self.spread.iter().position(|count| {
+                left -= *count as f64;
+                left <= 0.0
+            });
+            width.mul_add(bin.unwrap_or(SPREAD - 1) as f64 + 0.5, self.std.0)
+        }))
+    }
+}

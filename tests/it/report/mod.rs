@@ -1,0 +1,34 @@
+//! The HTML report: the stage, the command, results in any state, and what a browser shows.
+
+mod browser;
+mod command;
+mod many;
+mod pages;
+mod stage;
+
+use crate::sandbox::{SMALL, Sandbox};
+
+/// The small pipeline with two kernels and a report.
+pub fn with_report() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let text = SMALL
+        .replace("method: gp", "method: gp, kernel: '${matrix.kernel}'")
+        .replace("stages:\n", "matrix: { kernel: [rbf, matern12] }\nstages:\n");
+    sandbox.write("small.yaml", &format!("{text}  page:\n    report: {{ input: metrics }}\n"));
+    sandbox
+}
+
+/// The names of the runs in a sandbox, oldest first.
+pub fn runs(sandbox: &Sandbox) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(sandbox.path("results/run"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The report of a run, as its stage or command wrote it.
+pub fn page(sandbox: &Sandbox, run: &str) -> String {
+    std::fs::read_to_string(sandbox.path(format!("results/run/{run}/report.html"))).unwrap()
+}
