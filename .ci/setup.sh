@@ -83,7 +83,7 @@ check_chromium() {
     command -v chromium >/dev/null && return
     say "missing for the tests: Chromium"
     if command -v apt-get >/dev/null; then
-        install_packages chromium
+        install_packages chromium fonts-dejavu-core fonts-liberation
     fi
     command -v chromium >/dev/null || fail "chromium is not on the PATH; the tests open HTML reports in it. Install it under that name."
 }

@@ -64,7 +64,9 @@ pub(super) fn join(base: &Path, path: &str) -> PathBuf {
         base.pop();
         path = rest;
     }
-    base.join(path.strip_prefix(".").unwrap_or(path))
+    let joined = base.join(path.strip_prefix(".").unwrap_or(path));
+    // An empty path is no directory: the current one has a name.
+    if joined.as_os_str().is_empty() { PathBuf::from(".") } else { joined }
 }
 
 fn plan_case(case: &CaseSpec, base: &Path) -> Case {

@@ -106,7 +106,9 @@ impl Claims {
             let directory = absolute.parent().map_or_else(|| Ok(PathBuf::from("/")), real).map_err(fail)?;
             directory.join(absolute.file_name().unwrap_or_default())
         };
-        self.own.insert(target_lock(&place), (target_lock(target), target.to_owned()));
+        // `.` and `..` have no name that a lock could have: the directory that they mean has.
+        let named = if target.file_name().is_some() { target } else { &place };
+        self.own.insert(target_lock(&place), (target_lock(named), target.to_owned()));
         let named = place.ancestors().skip(1).filter(|directory| directory.file_name().is_some());
         self.above.extend(named.map(target_lock));
         if is_directory {

@@ -25,8 +25,10 @@ pub struct HiddenPoints<'a> {
     pub sd: &'a [f64],
 }
 
-/// Cells of a map along each side.
+/// Cells of a map along each side, where places are anywhere.
 const CELLS: usize = 36;
+/// Values of a coordinate up to which each has its own cells.
+const GRID: usize = 64;
 /// Points of a curve, at most.
 const POINTS: usize = 300;
 
@@ -90,43 +92,33 @@ fn curves(points: &HiddenPoints<'_>, rows: &[usize], caption: &str, name: &str) 
     plot.finish("hidden", caption, &format!("{caption}: hidden values along {name}"))
 }
 
-/// Mean values of cells of a regular grid, from blue (low) over grey to red (high).
+/// Mean values of cells, from blue (low) over grey to red (high).
 fn map(points: &HiddenPoints<'_>, rows: &[usize], caption: &str, names: (&str, &str)) -> Option<String> {
-    let ends = |values: &[f64]| {
-        rows.iter()
-            .map(|row| values[*row])
-            .filter(|value| value.is_finite())
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |ends, value| (ends.0.min(value), ends.1.max(value)))
-    };
-    let (x_ends, y_ends, z_ends) = (ends(points.x0), ends(points.x1), ends(points.mean));
-    if !(x_ends.0 < x_ends.1 && y_ends.0 < y_ends.1) {
-        return None;
-    }
-    let cell = |value: f64, (low, high): (f64, f64)| {
-        ((value - low) / (high - low) * CELLS as f64).floor().clamp(0.0, CELLS as f64 - 1.0) as usize
-    };
+    let finite = |row: &&usize| points.x1[**row].is_finite();
+    let rows: Vec<usize> = rows.iter().filter(finite).copied().collect();
+    let (across, up) = (Cells::new(&rows, points.x0)?, Cells::new(&rows, points.x1)?);
     let mut sums: BTreeMap<(usize, usize), (f64, u32)> = BTreeMap::new();
-    for row in rows.iter().filter(|row| points.x1[**row].is_finite()) {
-        let sum = sums.entry((cell(points.x0[*row], x_ends), cell(points.x1[*row], y_ends))).or_default();
+    for row in &rows {
+        let sum = sums.entry((across.cell(points.x0[*row]), up.cell(points.x1[*row]))).or_default();
         *sum = (sum.0 + points.mean[*row], sum.1 + 1);
     }
+    let (low, high) = rows.iter().map(|row| points.mean[*row]).fold(ENDS, ends);
     let mut plot = Plot::sized(
         (320.0, 300.0),
-        Axis::new(names.0, Domain::Linear(x_ends.0, x_ends.1)),
-        Axis::new(names.1, Domain::Linear(y_ends.0, y_ends.1)),
+        Axis::new(names.0, Domain::Linear(across.edges[0], across.last())),
+        Axis::new(names.1, Domain::Linear(up.edges[0], up.last())),
     );
-    let edge = |index: usize, (low, high): (f64, f64)| (high - low).mul_add(index as f64 / CELLS as f64, low);
     let mut cells = String::new();
     for ((column, row), (sum, count)) in sums {
         let mean = sum / f64::from(count);
-        let part = if z_ends.1 > z_ends.0 { (mean - z_ends.0) / (z_ends.1 - z_ends.0) } else { 0.5 };
-        let (left, right) = (plot.x(edge(column, x_ends)), plot.x(edge(column + 1, x_ends)));
-        let (bottom, top) = (plot.y(edge(row, y_ends)), plot.y(edge(row + 1, y_ends)));
+        let part = if high > low { (mean - low) / (high - low) } else { 0.5 };
+        let (left, right) = (plot.x(across.edges[column]), plot.x(across.edges[column + 1]));
+        let (bottom, top) = (plot.y(up.edges[row]), plot.y(up.edges[row + 1]));
         let words = format!(
             "{} at ({}, {})",
             significant(mean, 3),
-            significant(edge(column, x_ends), 2),
-            significant(edge(row, y_ends), 2)
+            significant(across.middle(column), 2),
+            significant(up.middle(row), 2)
         );
         let _ = write!(
             cells,
@@ -140,8 +132,64 @@ fn map(points: &HiddenPoints<'_>, rows: &[usize], caption: &str, names: (&str, &
         );
     }
     plot.push(&cells);
-    let caption = format!("{caption}: {} to {}", significant(z_ends.0, 3), significant(z_ends.1, 3));
+    let caption = format!("{caption}: {} to {}", significant(low, 3), significant(high, 3));
     Some(plot.finish("hidden", &caption, &format!("{caption}: hidden values over {} and {}", names.0, names.1)))
+}
+
+/// What the colours of maps mean.
+pub fn colour_key() -> String {
+    let mut rects = String::new();
+    for step in 0..=10 {
+        let _ = write!(rects, "<rect class=d{step} x={} y=1 width=12.3 height=10 />", 12 * step);
+    }
+    format!(
+        "<p class=quiet>Colours of each map: its lowest value <svg viewBox=\"0 0 132 12\" width=132 height=12 \
+         aria-hidden=true>{rects}</svg> its highest, both in its title.</p>\n"
+    )
+}
+
+const ENDS: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
+
+fn ends((low, high): (f64, f64), value: f64) -> (f64, f64) {
+    (low.min(value), high.max(value))
+}
+
+/// How one coordinate is cut into cells: around its values where they lie on a grid, evenly otherwise.
+struct Cells {
+    edges: Vec<f64>,
+}
+
+impl Cells {
+    /// None when all values are the same.
+    fn new(rows: &[usize], values: &[f64]) -> Option<Self> {
+        let mut distinct: Vec<f64> = rows.iter().map(|row| values[*row]).collect();
+        distinct.sort_by(f64::total_cmp);
+        distinct.dedup();
+        let (first, last) = (*distinct.first()?, *distinct.last()?);
+        if first >= last {
+            return None;
+        }
+        let edges = if distinct.len() <= GRID {
+            let between = distinct.windows(2).map(|pair| 0.5 * (pair[0] + pair[1]));
+            let (start, end) = (distinct[1] - first, last - distinct[distinct.len() - 2]);
+            std::iter::once(first - 0.5 * start).chain(between).chain([last + 0.5 * end]).collect()
+        } else {
+            (0..=CELLS).map(|edge| (last - first).mul_add(edge as f64 / CELLS as f64, first)).collect()
+        };
+        Some(Self { edges })
+    }
+
+    fn cell(&self, value: f64) -> usize {
+        self.edges[1..self.edges.len() - 1].partition_point(|edge| *edge <= value)
+    }
+
+    fn middle(&self, cell: usize) -> f64 {
+        0.5 * (self.edges[cell] + self.edges[cell + 1])
+    }
+
+    fn last(&self) -> f64 {
+        self.edges[self.edges.len() - 1]
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +227,19 @@ mod tests {
         assert_eq!(maps.len(), 2);
         assert!(maps[1].matches("<rect class=\"mark d").count() >= 390);
         assert!(maps.iter().all(|map| map.contains("&lt;b&gt;") && !map.contains("<b>")));
+    }
+
+    #[test]
+    fn every_place_of_a_grid_has_its_cell() {
+        for side in [2, 33, 50, 64] {
+            let at = |index: usize| index as f64 / (side - 1) as f64;
+            let x0: Vec<f64> = (0..side * side).map(|point| at(point % side)).collect();
+            let x1: Vec<f64> = (0..side * side).map(|point| 3.0 * at(point / side)).collect();
+            let (ones, mean) = (vec![1; x0.len()], x0.clone());
+            let points = HiddenPoints { x0: &x0, x1: &x1, layer: &ones, output: &ones, mean: &mean, sd: &[] };
+            let maps = hidden_charts(&points, ("a", "b"));
+            assert_eq!(maps[0].matches("<rect class=\"mark d").count(), side * side, "{side}");
+        }
     }
 
     #[test]

@@ -69,7 +69,12 @@ pub fn line_chart(kind: &str, labels: &Labels<'_>, across: &Across, lines: &[Lin
         Across::Names(names) => Domain::Names(names.clone()),
         Across::Numbers(values) => numbers(values),
     };
-    let mut plot = Plot::new(Axis::new(labels.x, domain), Axis::new(labels.y, y));
+    let up = match (log, labels.y) {
+        (false, name) => name.to_owned(),
+        (true, "") => "log scale".to_owned(),
+        (true, name) => format!("{name}, log scale"),
+    };
+    let mut plot = Plot::new(Axis::new(labels.x, domain), Axis::new(&up, y));
     if let Some((value, name)) = labels.reference {
         plot.reference(value, name);
     }

@@ -7,81 +7,133 @@ use crate::report::html::{Cell, Table};
 use crate::report::number::{count, percent, significant};
 use crate::report::series::{COLOURS, legend};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Features with a line of their own: those that are outside most.
 const FEATURES: usize = 6;
 
-/// Charts over time, and a table of the latest run.
+/// Charts over time, one line per pipeline (and feature), and a table of the latest runs.
 pub fn drift(points: &[DriftPoint]) -> String {
-    let Some(latest) = points.iter().max_by_key(|point| point.at).map(|point| point.run_id.clone()) else {
+    let points = by_run(points);
+    let mut latest: BTreeMap<&str, &DriftPoint> = BTreeMap::new();
+    for point in &points {
+        let last = latest.entry(&point.pipeline).or_insert(point);
+        if point.at > last.at {
+            *last = point;
+        }
+    }
+    let mut pipelines: Vec<&str> = latest.keys().copied().collect();
+    pipelines.sort_by_key(|name| std::cmp::Reverse(latest[name].at));
+    pipelines.truncate(COLOURS);
+    if pipelines.is_empty() {
         return String::new();
-    };
-    let mut figures = String::new();
+    }
+    let several = pipelines.len() > 1;
     let moments = |metric: &str, show: fn(f64) -> String| -> Vec<Moment> {
         let own = points.iter().filter(|point| point.metric == metric && point.feature.is_none());
         own.filter_map(|point| {
+            let series = pipelines.iter().position(|known| *known == point.pipeline)?;
             let value = point.value.filter(|value| value.is_finite())?;
-            let words = format!("{}: {} ({} rows)", point.run_id, show(value), count(point.rows.unsigned_abs()));
-            Some(Moment { at: point.at, value, std: None, series: 0, words })
+            let rows = count(point.rows.unsigned_abs());
+            let words = format!("{}{}: {} ({rows} rows)", point.pipeline, place(point), show(value));
+            Some(Moment { at: point.at, value, std: None, series, words })
         })
         .collect()
     };
+    let mut figures = String::new();
     figures.extend(history_chart(
         "drift",
         "Predictive variance over that of training",
         &moments("variance_ratio", |value| significant(value, 3)),
         Some((1.0, "as in training")),
     ));
-    let mut worst: BTreeMap<&str, f64> = BTreeMap::new();
-    for point in points.iter().filter(|point| point.metric == "share_outside_range") {
-        if let (Some(feature), Some(value)) = (point.feature.as_deref(), point.value) {
-            let most = worst.entry(feature).or_insert(0.0);
-            *most = most.max(value);
-        }
-    }
-    let mut ranked: Vec<(&str, f64)> = worst.into_iter().collect();
-    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
-    let shown: Vec<&str> = ranked.iter().take(FEATURES.min(COLOURS)).map(|(feature, _)| *feature).collect();
-    let outside: Vec<Moment> = points
-        .iter()
-        .filter(|point| point.metric == "share_outside_range")
-        .filter_map(|point| {
-            let (feature, value) = (point.feature.as_deref()?, point.value?);
-            let series = shown.iter().position(|known| *known == feature)?;
-            let words = format!("{feature}: {} outside the range of training ({})", percent(value), point.run_id);
-            Some(Moment { at: point.at, value, std: None, series, words })
-        })
-        .collect();
-    figures.extend(history_chart("drift", "Share of rows outside the range of training, by feature", &outside, None));
     figures.extend(history_chart(
         "drift",
         "Rows that could not be scored",
         &moments("rows_invalid", |value| count(value as u64)),
         None,
     ));
+    let names = pipelines.iter().map(|name| (*name).to_owned());
     let mut out = grid(3, &figures);
-    let entries: Vec<(usize, String)> =
-        shown.iter().enumerate().map(|(series, name)| (series, (*name).to_owned())).collect();
-    if !entries.is_empty() {
-        out.push_str(&legend(&entries));
+    if several {
+        out.push_str(&legend(&names.enumerate().collect::<Vec<_>>()));
     }
+    out.push_str(&by_feature(&points, &latest, several));
+    out
+}
+
+/// What all cases of a run say together: the sum of invalid rows, the most of everything else.
+fn by_run(points: &[DriftPoint]) -> Vec<DriftPoint> {
+    let mut runs: BTreeMap<(&str, &str, Option<&str>), DriftPoint> = BTreeMap::new();
+    for point in points {
+        match runs.entry((&point.run_id, &point.metric, point.feature.as_deref())) {
+            Entry::Vacant(place) => drop(place.insert(point.clone())),
+            Entry::Occupied(place) => {
+                let known = place.into_mut();
+                known.rows += point.rows;
+                if known.metric == "rows_invalid" {
+                    known.value = Some(known.value.unwrap_or(0.0) + point.value.unwrap_or(0.0));
+                } else if point.value > known.value {
+                    (known.value, known.case) = (point.value, point.case.clone());
+                }
+            }
+        }
+    }
+    runs.into_values().collect()
+}
+
+/// The case that a value is of, where there are several, and the run.
+fn place(point: &DriftPoint) -> String {
+    let case = if point.case == "default" || point.metric == "rows_invalid" { "" } else { &point.case };
+    format!("{}{case}, {}", if case.is_empty() { "" } else { ", " }, point.run_id)
+}
+
+/// Shares of rows outside the range of training: the features that are outside most, over time and in the latest runs.
+fn by_feature(points: &[DriftPoint], latest: &BTreeMap<&str, &DriftPoint>, several: bool) -> String {
+    let shares: Vec<(&DriftPoint, &str, f64)> = points
+        .iter()
+        .filter(|point| point.metric == "share_outside_range")
+        .filter_map(|point| Some((point, point.feature.as_deref()?, point.value?)))
+        .collect();
+    let mut worst: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    for (point, feature, value) in &shares {
+        let most = worst.entry((&point.pipeline, feature)).or_insert(0.0);
+        *most = most.max(*value);
+    }
+    let mut ranked: Vec<((&str, &str), f64)> = worst.into_iter().collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    if ranked.is_empty() {
+        return String::new();
+    }
+    let name = |(pipeline, feature): (&str, &str)| {
+        if several { format!("{pipeline}: {feature}") } else { feature.to_owned() }
+    };
+    let shown: Vec<(&str, &str)> = ranked.iter().take(FEATURES.min(COLOURS)).map(|(key, _)| *key).collect();
+    let moment = |(point, feature, value): &(&DriftPoint, &str, f64)| {
+        let series = shown.iter().position(|known| *known == (point.pipeline.as_str(), feature))?;
+        let words = format!("{feature}: {} outside the range of training{}", percent(*value), place(point));
+        Some(Moment { at: point.at, value: *value, std: None, series, words })
+    };
+    let moments: Vec<Moment> = shares.iter().filter_map(moment).collect();
+    let chart = history_chart("drift", "Share of rows outside the range of training, by feature", &moments, None);
+    let mut out = grid(3, &chart.unwrap_or_default());
+    out.push_str(&legend(&shown.iter().map(|key| name(*key)).enumerate().collect::<Vec<_>>()));
     let mut table = Table::new(
-        "Features of the latest scoring run outside the range of training",
+        "Features outside the range of training: the latest run of each pipeline, and the most of any",
         true,
         &["feature", "latest run#", "most of any run#"],
     );
-    for (feature, most) in ranked.iter().take(40) {
-        let own = points.iter().find(|point| {
-            point.run_id == latest && point.metric == "share_outside_range" && point.feature.as_deref() == Some(feature)
+    for (key, most) in ranked.iter().take(40) {
+        let last = latest.get(key.0).map(|point| point.run_id.as_str());
+        let own = shares.iter().find(|(point, feature, _)| {
+            Some(point.run_id.as_str()) == last && (point.pipeline.as_str(), *feature) == *key
         });
         table.row([
-            Cell::text(feature),
-            Cell::number(own.and_then(|point| point.value), percent),
+            Cell::text(&name(*key)),
+            Cell::number(own.map(|(_, _, value)| *value), percent),
             Cell::number(Some(*most), percent),
         ]);
     }
-    if !ranked.is_empty() {
-        out.push_str(&table.finish());
-    }
+    out.push_str(&table.finish());
     out
 }

@@ -1,7 +1,7 @@
 //! Functions of one or two features: the fit, and the hidden layers under it.
 
 use super::{Context, case_title, grid};
-use crate::report::chart::{HiddenPoints, fit_chart, hidden_charts};
+use crate::report::chart::{HiddenPoints, colour_key, fit_chart, hidden_charts};
 use crate::report::data::Hidden;
 use crate::report::html::escape;
 use crate::report::select::{Measured, Panel, panels};
@@ -25,17 +25,22 @@ pub fn fits(context: &Context<'_>) -> String {
     if !out.is_empty() {
         out.push_str("<p class=quiet>Line: predictive mean. Bands: 95 % of the function (dark) and of observations (light). Grey dots: training rows; small dark dots: test rows. Ticks at the bottom: inducing points.</p>\n");
     }
+    let mut maps = false;
     for hidden in &run.hidden {
         let charts = charts(hidden).concat();
         if !charts.is_empty() {
             let _ = write!(
                 out,
-                "<h3>Hidden layers: {}, fold {}</h3>\n{}",
+                "<h3>Hidden layers: {}, {}</h3>\n{}",
                 escape(&title(&hidden.case)),
-                hidden.fold,
+                escape(&hidden.stage),
                 grid(3, &charts)
             );
+            maps |= hidden.points.iter().any(|point| point.x1.is_some());
         }
+    }
+    if maps {
+        out.push_str(&colour_key());
     }
     out
 }
@@ -51,5 +56,5 @@ fn charts(hidden: &Hidden) -> Vec<String> {
     let layer: Vec<i32> = hidden.points.iter().map(|point| point.layer).collect();
     let output: Vec<i32> = hidden.points.iter().map(|point| point.output).collect();
     let points = HiddenPoints { x0: &x0, x1: &x1, layer: &layer, output: &output, mean: &mean, sd: &sd };
-    hidden_charts(&points, ("first coordinate", "second coordinate"))
+    hidden_charts(&points, ("first feature", "second feature"))
 }

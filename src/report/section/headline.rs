@@ -5,6 +5,7 @@ use crate::report::chart::strip;
 use crate::report::html::Text;
 use crate::report::number::{bytes, count, fixed, percent, seconds, significant};
 use crate::report::select::{Group, Measured, Stat, groups, method_name};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// One card per evaluate stage, or one about the scores of a run without any.
@@ -113,36 +114,38 @@ fn costly(context: &Context<'_>, stage: &str, best: &Group) -> String {
     tile("How costly?", &figure, &detail.join("; "))
 }
 
-/// A run that only scores.
+/// A run that only scores: all of its stages and cases together, the most unusual one named.
 fn scored(context: &Context<'_>) -> String {
     let run = context.run;
-    let rows: u64 = run.predicted.iter().map(|predicted| predicted.rows).sum();
-    if rows == 0 {
+    let of = |metric: &'static str| {
+        run.metrics.iter().filter(move |row| row.metric == metric && row.stat == "value" && row.split == "score")
+    };
+    if of("rows_invalid").next().is_none() {
         return String::new();
     }
-    let missing: u64 = run.predicted.iter().map(|predicted| predicted.missing).sum();
+    let read: u64 = of("rows_invalid").map(|row| row.rows.unsigned_abs()).sum();
+    let invalid = of("rows_invalid").filter_map(|row| row.value).sum::<f64>() as u64;
     let (mut wall, mut scored) = (0.0, 0);
     for cost in run.costs.iter().filter(|cost| cost.phase == "online") {
         (wall, scored) = (wall + cost.wall_s, scored + cost.rows);
     }
-    let last = |metric: &str| {
-        run.drift
-            .iter()
-            .rev()
-            .find(|point| point.run_id == run.about.run_id && point.metric == metric)
-            .and_then(|point| point.value)
+    let most = |metric: &'static str| {
+        of(metric)
+            .filter_map(|row| Some((row.value.filter(|value| value.is_finite())?, row)))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    let outside = run
-        .drift
-        .iter()
-        .filter(|point| point.run_id == run.about.run_id && point.metric == "share_outside_range")
-        .filter_map(|point| point.value)
-        .fold(f64::NAN, f64::max);
-    let mut tiles = tile("How many?", &count(rows), &format!("rows scored, {} could not be", count(missing)));
-    if let Some(ratio) = last("variance_ratio") {
+    let figure = count(read.saturating_sub(invalid));
+    let mut tiles = tile("How many?", &figure, &format!("rows scored, {} could not be", count(invalid)));
+    if let Some((ratio, worst)) = most("variance_ratio") {
+        let outside = most("share_outside_range").map_or_else(|| "–".to_owned(), |(share, _)| percent(share));
+        let cases: BTreeSet<&str> = of("variance_ratio").map(|row| row.case.as_str()).collect();
+        let place = if cases.len() > 1 {
+            format!(" in {}, the most of {} cases", Text(&worst.case), cases.len())
+        } else {
+            String::new()
+        };
         let detail = format!(
-            "times the predictive variance of training; at most {} of a feature outside its range",
-            if outside.is_nan() { "–".to_owned() } else { percent(outside) }
+            "times the predictive variance of training{place}; at most {outside} of a feature outside its range"
         );
         tiles.push_str(&tile("How sure?", &significant(ratio, 3), &detail));
     }

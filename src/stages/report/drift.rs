@@ -4,21 +4,27 @@ use super::Subject;
 use crate::report::DriftPoint;
 use crate::store::{RunId, read_known};
 use crate::tables::{MetricRow, TableKind};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const METRICS: [&str; 3] = ["rows_invalid", "share_outside_range", "variance_ratio"];
 /// Earlier runs that are looked at.
 const RUNS: usize = 200;
-/// Features of a run that are kept: those that are outside most.
+/// Features of a case that are kept: those that are outside most.
 const FEATURES: usize = 40;
 
 /// The drift metrics among these rows.
 pub fn points(pipeline: &str, id: &RunId, rows: &[MetricRow]) -> Vec<DriftPoint> {
     let of = |row: &&MetricRow| row.stat == "value" && METRICS.contains(&row.metric.as_str());
-    let mut rows: Vec<&MetricRow> = rows.iter().filter(of).collect();
     let weight = |row: &MetricRow| if row.feature.is_some() { row.value.unwrap_or(0.0) } else { f64::INFINITY };
-    rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-    rows.truncate(FEATURES + METRICS.len());
+    let mut by_case: BTreeMap<(&str, &str), Vec<&MetricRow>> = BTreeMap::new();
+    for row in rows.iter().filter(of) {
+        by_case.entry((&row.stage, &row.case)).or_default().push(row);
+    }
+    for rows in by_case.values_mut() {
+        rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+        rows.truncate(FEATURES + METRICS.len());
+    }
     let point = |row: &MetricRow| DriftPoint {
         pipeline: pipeline.to_owned(),
         run_id: id.to_string(),
@@ -30,7 +36,7 @@ pub fn points(pipeline: &str, id: &RunId, rows: &[MetricRow]) -> Vec<DriftPoint>
         value: row.value,
         rows: row.rows,
     };
-    rows.into_iter().map(point).collect()
+    by_case.into_values().flatten().map(point).collect()
 }
 
 /// The drift of this run and of earlier ones of its pipeline; nothing for a run that scores nothing.

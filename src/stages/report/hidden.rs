@@ -7,7 +7,7 @@ use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 
 /// Fits that are shown.
-const FITS: usize = 3;
+const FITS: usize = 4;
 /// Values of one fit; more are passed over.
 const VALUES: usize = 200_000;
 

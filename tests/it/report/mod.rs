@@ -4,6 +4,7 @@ mod browser;
 mod command;
 mod many;
 mod pages;
+mod scores;
 mod stage;
 
 use crate::sandbox::{SMALL, Sandbox};

@@ -264,3 +264,23 @@ fn a_page_that_does_not_fit_its_checksum_is_refused() {
     score("unchecked").succeeded();
     assert_ne!(fs::read(sandbox.path("out.parquet")).unwrap(), before);
 }
+
+#[test]
+fn the_current_directory_can_be_the_output() {
+    let sandbox = published(GP);
+    rows(&sandbox.path("in/rows.parquet"), 0..20);
+    for (number, output) in ["./", ".", "../here/"].into_iter().enumerate() {
+        let here = sandbox.path("here");
+        let _ = std::fs::remove_dir_all(&here);
+        std::fs::create_dir(&here).unwrap();
+        let mut command = sandbox.command();
+        command.current_dir(&here).args(["score", "--model", "../models/m", "--input", "../in/", "--output", output]);
+        let ran = crate::sandbox::Ran::from(&command.output().unwrap()).succeeded();
+        assert!(here.join("rows.parquet").is_file(), "{number}: {}", ran.stderr);
+    }
+    let text = super::pipelines::score("output: ./").replace("inbox", "../in").replace("./models", "../models");
+    sandbox.write("here/p.yaml", &text);
+    let mut command = sandbox.command();
+    command.current_dir(sandbox.path("here")).args(["run", "p.yaml", "--quiet", "--results", "../results"]);
+    crate::sandbox::Ran::from(&command.output().unwrap()).succeeded();
+}
