@@ -1,0 +1,63 @@
+//! Seconds that the report over many runs of one results directory takes.
+//!
+//! `cargo bench --bench report -- runs=1000`
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::best;
+use stride_pipe::store::RunId;
+use stride_pipe::tables::{TableKind, Timestamp};
+
+const ONE: &str = "version: 1\nname: one\nresults: results\nstages:\n  rows:\n    \
+    ingest: { path: DATA/uci/energy.parquet, key: row_id, target: heating_load, features: [wall_area, roof_area] }\n  \
+    folds:\n    split: { input: rows, kfold: { folds: 5 } }\n  model:\n    train: { input: folds, method: gp }\n  \
+    predictions:\n    predict: { model: model, input: folds }\n  metrics:\n    evaluate: { input: predictions }\n";
+
+fn stride_pipe(directory: &Path, arguments: &[&str]) {
+    let status = Command::new(env!("CARGO_BIN_EXE_stride-pipe")).current_dir(directory).args(arguments).status();
+    assert!(status.unwrap().success(), "{arguments:?}");
+}
+
+// The file of a run's table.
+fn table(results: &Path, kind: TableKind, run: &RunId) -> PathBuf {
+    results.join(format!("{kind}/pipeline=one/run_date={}/{run}.parquet", run.run_date()))
+}
+
+// The same run once more, some hours later.
+fn copy(results: &Path, run: &RunId, hours: i64) {
+    let later = Timestamp::from_micros(run.started().micros() + hours * 3_600_000_000);
+    let name = RunId::new(later, &hours.to_le_bytes());
+    let place = |run: &RunId| results.join("run").join(run.as_str());
+    fs::create_dir_all(place(&name)).unwrap();
+    for file in ["manifest.json", "events.jsonl", "resolved.yaml"] {
+        let text = fs::read_to_string(place(run).join(file)).unwrap();
+        fs::write(place(&name).join(file), text.replace(run.as_str(), name.as_str())).unwrap();
+    }
+    for kind in TableKind::ALL {
+        let (source, target) = (table(results, kind, run), table(results, kind, &name));
+        if source.exists() {
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            fs::hard_link(source, target).unwrap();
+        }
+    }
+}
+
+fn main() {
+    let runs = std::env::args().find_map(|argument| argument.strip_prefix("runs=")?.parse().ok()).unwrap_or(1000);
+    let directory = tempfile::tempdir().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+    fs::write(directory.path().join("one.yaml"), ONE.replace("DATA", &data.display().to_string())).unwrap();
+    stride_pipe(directory.path(), &["run", "one.yaml", "--quiet"]);
+    let results = directory.path().join("results");
+    let first = fs::read_dir(results.join("run")).unwrap().next().unwrap().unwrap().file_name();
+    let run: RunId = first.to_str().unwrap().parse().unwrap();
+    (1..runs).for_each(|hours| copy(&results, &run, hours));
+    let seconds = best(3, || stride_pipe(directory.path(), &["report"]));
+    let bytes = fs::metadata(results.join("report.html")).unwrap().len();
+    println!("{runs} runs: {seconds:.2} s, {} KiB", bytes / 1024);
+}
