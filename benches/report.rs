@@ -1,6 +1,6 @@
-//! Seconds that the report over many runs of one results directory takes.
+//! Seconds that the report over many runs of one results directory takes, and that of one run with many rows.
 //!
-//! `cargo bench --bench report -- runs=1000`
+//! `cargo bench --bench report -- runs=1000 rows=10000000`
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers")]
 
 mod common;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::best;
-use stride_pipe::store::RunId;
+use stride_pipe::store::{Footer, ResultsDir, RunId};
+use stride_pipe::tables::predictions::{self, PredictionBlock};
 use stride_pipe::tables::{TableKind, Timestamp};
 
 const ONE: &str = "version: 1\nname: one\nresults: results\nstages:\n  rows:\n    \
@@ -47,8 +48,37 @@ fn copy(results: &Path, run: &RunId, hours: i64) {
     }
 }
 
+// Predictions of many rows in place of the run's own.
+fn fill(results: &Path, run: &RunId, rows: usize) {
+    const BLOCK: usize = 100_000;
+    let schema = predictions::schema();
+    let block = |fold: usize| {
+        let truth: Vec<f64> = (0..BLOCK).map(|row| (row as f64 * 0.37 + fold as f64).sin()).collect();
+        let block = PredictionBlock {
+            stage: "predictions".to_owned(),
+            case: "default".to_owned(),
+            fold: fold as i32,
+            split: "test".to_owned(),
+            key: (0..BLOCK).map(|row| row.to_string()).collect(),
+            row: (0..BLOCK as i64).collect(),
+            y_mean: truth.iter().map(|truth| 0.9 * truth).collect(),
+            y_std: Some(vec![0.1; BLOCK]),
+            y_true: Some(truth),
+            ..PredictionBlock::default()
+        };
+        Ok(block.batch(run.as_str(), &schema).unwrap())
+    };
+    let footer = Footer { version: String::new(), spec_hash: String::new(), seed: 0 };
+    let place = (TableKind::Predictions, "one", run);
+    ResultsDir::new(results).stream_table(place, &footer, &schema, (0..rows / BLOCK).map(block)).unwrap();
+}
+
 fn main() {
-    let runs = std::env::args().find_map(|argument| argument.strip_prefix("runs=")?.parse().ok()).unwrap_or(1000);
+    let number = |name: &str, otherwise: usize| {
+        let given = std::env::args().find_map(|argument| argument.strip_prefix(&format!("{name}="))?.parse().ok());
+        given.unwrap_or(otherwise)
+    };
+    let (runs, rows) = (number("runs", 1000), number("rows", 10_000_000));
     let directory = tempfile::tempdir().unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     fs::write(directory.path().join("one.yaml"), ONE.replace("DATA", &data.display().to_string())).unwrap();
@@ -56,8 +86,11 @@ fn main() {
     let results = directory.path().join("results");
     let first = fs::read_dir(results.join("run")).unwrap().next().unwrap().unwrap().file_name();
     let run: RunId = first.to_str().unwrap().parse().unwrap();
-    (1..runs).for_each(|hours| copy(&results, &run, hours));
+    (1..runs as i64).for_each(|hours| copy(&results, &run, hours));
     let seconds = best(3, || stride_pipe(directory.path(), &["report"]));
-    let bytes = fs::metadata(results.join("report.html")).unwrap().len();
-    println!("{runs} runs: {seconds:.2} s, {} KiB", bytes / 1024);
+    let size = |file: &Path| fs::metadata(file).unwrap().len() / 1024;
+    println!("{runs} runs: {seconds:.2} s, {} KiB", size(&results.join("report.html")));
+    fill(&results, &run, rows);
+    let seconds = best(1, || stride_pipe(directory.path(), &["report", run.as_str()]));
+    println!("{rows} rows: {seconds:.2} s, {} KiB", size(&results.join("run").join(run.as_str()).join("report.html")));
 }

@@ -134,7 +134,7 @@ fn hidden_layers_are_drawn_where_a_run_has_them() {
 }
 
 /// Predictions of many rows in place of a run's own.
-pub fn fill_predictions(sandbox: &Sandbox, run: &str, blocks: usize, rows: usize) {
+fn fill_predictions(sandbox: &Sandbox, run: &str, blocks: usize, rows: usize) {
     let results = ResultsDir::new(sandbox.path("results"));
     let block = |fold: usize, case: &str| {
         let at = |row: usize| (row * 7919 % 10_007) as f64 / 10_007.0;
@@ -161,6 +161,7 @@ pub fn fill_predictions(sandbox: &Sandbox, run: &str, blocks: usize, rows: usize
     results.stream_table((TableKind::Predictions, "small", &id), &footer, &schema, batches).unwrap();
 }
 
+/// Ten million are measured by `benches/report.rs`.
 #[test]
 fn many_rows_give_a_small_page() {
     let sandbox = with_report();
@@ -171,24 +172,4 @@ fn many_rows_give_a_small_page() {
     let html = page(&sandbox, &run);
     assert!(html.contains("of 250\u{202f}000 rows"), "all of them are counted");
     assert!(html.len() < 1_000_000, "{}", html.len());
-}
-
-/// Ten million rows, as the documentation promises; takes a minute.
-#[test]
-#[ignore = "for a quiet machine: cargo nextest run --release --run-ignored only report"]
-fn ten_million_rows_give_a_small_page_in_little_memory() {
-    let sandbox = with_report();
-    sandbox.run("run small.yaml --quiet").succeeded();
-    let run = runs(&sandbox).remove(0);
-    fill_predictions(&sandbox, &run, 100, 100_000);
-    let start = std::time::Instant::now();
-    let mut command = std::process::Command::new("/usr/bin/env");
-    let program = crate::sandbox::stride_pipe().get_program().to_owned();
-    command.args(["bash", "-c", "\"$0\" report \"$1\" && grep VmHWM /proc/self/status"]).arg(program).arg(&run);
-    let output = command.current_dir(sandbox.path("")).output().unwrap();
-    assert!(output.status.success());
-    let html = page(&sandbox, &run);
-    println!("{} bytes in {:?}: {}", html.len(), start.elapsed(), String::from_utf8_lossy(&output.stdout));
-    assert!(html.contains("of 5\u{202f}000\u{202f}000 rows"));
-    assert!(html.len() < 5_000_000, "{}", html.len());
 }
