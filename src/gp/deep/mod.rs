@@ -19,6 +19,7 @@ mod em;
 mod exact_top;
 mod hidden;
 mod knots;
+mod linear_back;
 mod m_step;
 mod model;
 mod options;

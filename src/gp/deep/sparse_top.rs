@@ -15,11 +15,13 @@ use std::ops::Range;
 use ndarray::{Array1, Array2, ArrayView1, s};
 
 use super::hidden::{Bars, Prepared, Tile};
+use super::linear_back::LinearBack;
 use super::target::{Density, Target, Top, density};
 use super::warped::{Slopes, Warped};
 use crate::gp::GpError;
 use crate::gp::kernel::Covariance;
-use crate::gp::linalg::{Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::linalg::panels::Lane;
+use crate::gp::linalg::{Gram, Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
 use crate::gp::sparse::{State, Sums, factor_at};
 
 /// The sparse model of the top layer, and the hidden layers at the inducing points.
@@ -31,17 +33,25 @@ pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<W
     let at_inducing = target.warped(rows, &tile)?;
     let lower = factor_at(&at_inducing, *level)?;
     let (m, triangle) = (inducing.len(), Triangle::new(lower.lower())?);
+    let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
     let parts = over_chunks(target.rows.len(), m * m, |chunk| {
-        let mut part = Sums::zeros(m);
-        let mut room = Array2::zeros((chunk.len().min(TILE), m));
-        for range in tiles(chunk) {
-            let rows = target.hidden.range(target.rows, range.start, range.end);
-            let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
-            let mut v = room.slice_mut(s![..range.len(), ..]);
-            covariance.whitened(0, &at_inducing, &triangle, v.view_mut())?;
-            part.add(v.view(), target.y.slice(s![range]))?;
+        let mut gram = Gram::new(m);
+        match (&linear, &at_inducing) {
+            (Some(linear), Warped::Stationary(inducing)) => {
+                let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, target.y.slice(s![rows]));
+                inducing.for_whitened_from(&mut linear.rows(), chunk, &triangle, &mut add)?;
+            }
+            _ => {
+                for range in tiles(chunk) {
+                    let rows = target.hidden.range(target.rows, range.start, range.end);
+                    let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
+                    let y = target.y.slice(s![range.clone()]);
+                    let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, y.slice(s![rows]));
+                    covariance.for_whitened(0..range.len(), &at_inducing, &triangle, &mut add)?;
+                }
+            }
         }
-        Ok(part)
+        Ok(Sums::from(gram))
     })?;
     let sums = Sums::total(m, parts);
     let state = State::from_sums(inducing, at_inducing, lower, sums, target.y, *level)?;
@@ -60,7 +70,19 @@ pub(super) fn value_and_bars(target: &Target<'_>, prepared: &Prepared) -> Result
     let back = Back { target, prepared, alpha: state.alpha()?, state: &state, inverse_b, turned };
     let (m, coordinates) = (state.len(), state.inducing().coordinates());
     let size = m * coordinates + target.hidden.bars(target.design).size();
-    let parts = over_chunks(target.rows.len(), size, |chunk| back.chunk(chunk))?;
+    let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
+    let parts = match (&linear, state.inducing()) {
+        (Some(linear), Warped::Stationary(inducing)) => {
+            let (triangle, noise) = (Triangle::new(state.lower())?, state.level().noise);
+            let weights = (state.beta(), back.alpha.view());
+            let linear_back = LinearBack::new(linear, (inducing, &triangle), noise, weights, back.turned.view());
+            over_chunks(target.rows.len(), size, |chunk| {
+                let part = linear_back.rows(chunk.clone(), target.y.slice(s![chunk]));
+                Ok((target.hidden.linear_bars(target.design, part.weights), part.inducing))
+            })?
+        }
+        _ => over_chunks(target.rows.len(), size, |chunk| back.chunk(chunk))?,
+    };
     let mut bars = target.hidden.bars(target.design);
     let mut by_inducing = Array2::zeros((m, coordinates));
     for (part, part_by_inducing) in &parts {

@@ -15,10 +15,13 @@
 //!
 //! Derivatives go backwards: from those by the entries of K to those by the (scaled) points u or the lengths a.
 
+use std::ops::Range;
+
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use crate::gp::GpError;
-use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary};
+use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary, whitened_tiles};
+use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{Triangle, gemm_nn, gemm_tn};
 
 /// A layer's covariance function at some rows.
@@ -243,18 +246,17 @@ impl Covariance for Warped {
         }
     }
 
-    fn whitened(
+    fn for_whitened(
         &self,
-        first: usize,
+        rows: Range<usize>,
         other: &Self,
         lower: &Triangle,
-        mut out: ArrayViewMut2<'_, f64>,
+        work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
     ) -> Result<(), GpError> {
-        if let (Self::Stationary(own), Self::Stationary(other)) = (self, other) {
-            return own.whitened(first, other, lower, out);
+        match (self, other) {
+            (Self::Stationary(own), Self::Stationary(other)) => own.for_whitened(rows, other, lower, work),
+            _ => whitened_tiles(self, rows, other, lower, work),
         }
-        self.tile(first, other, out.view_mut())?;
-        lower.solve_rows(out)
     }
 }
 

@@ -14,7 +14,8 @@ use crate::gp::linalg::{exp_in_place, scaled_exp_in_place};
 pub use hyper::{Free, Hyper};
 pub use matrix::{Points, covariance, cross_covariance};
 pub(crate) use matrix::{ROW_TILE, column_means, covariance_lower};
-pub(crate) use stationary::square;
+pub(crate) use panels::{Against, PointRows};
+pub(crate) use stationary::{square, whitened_tiles};
 pub use stationary::{Covariance, Stationary};
 
 /// The shape ρ of a covariance function.
@@ -117,6 +118,19 @@ impl Kernel {
                 5.0 / 3.0 * k * (1.0 + s) / (1.0 + s + s * s / 3.0)
             }
         }
+    }
+}
+
+impl Kernel {
+    /// [`Kernel::length_weight`] in place of many squared distances, for their covariances k.
+    pub(crate) fn length_weights(self, k: &[f64], r2: &mut [f64]) {
+        // Inside `match`, so that the loop is compiled for one kernel at a time.
+        macro_rules! weigh {
+            ($($kernel:ident),*) => { match self { $(Self::$kernel => {
+                r2.iter_mut().zip(k).for_each(|(r2, k)| *r2 = Self::$kernel.length_weight(*k, *r2));
+            })* } };
+        }
+        weigh!(Rbf, Matern12, Matern32, Matern52);
     }
 }
 

@@ -1,10 +1,12 @@
 //! Squared distances of eight rows at a time, for whoever goes on with them while they are in the first cache.
 
+use std::ops::Range;
+
 use ndarray::{ArrayViewMut2, s};
 
 use super::Points;
 use crate::gp::GpError;
-use crate::gp::linalg::panels::{BLOCK, Block, LANES, Lane, Packed, load, products, room, store};
+use crate::gp::linalg::panels::{BLOCK, Block, LANES, Lane, Packed, load, products, store};
 use crate::gp::linalg::{for_this_processor, multiply_add};
 
 // ‖x‖² + ‖z‖² − 2xᵀz loses as many digits as d² is smaller than ‖x‖² + ‖z‖². Below this share the distance
@@ -12,9 +14,22 @@ use crate::gp::linalg::{for_this_processor, multiply_add};
 // distance exactly 0, which Matérn 1/2 (a function of √d²) needs.
 const DIRECT_BELOW: f64 = 1e-3;
 
+/// Points that come eight at a time.
+pub(crate) trait PointRows {
+    /// The points `rows`, at most eight, into points: `[d]`, and their squared norms.
+    fn panel(&mut self, rows: Range<usize>, points: &mut [Lane]) -> Lane;
+}
+
+impl PointRows for &Points {
+    fn panel(&mut self, rows: Range<usize>, points: &mut [Lane]) -> Lane {
+        load(self.rows().slice(s![rows.clone(), ..]), points);
+        std::array::from_fn(|i| if i < rows.len() { self.norm(rows.start + i) } else { 0.0 })
+    }
+}
+
 impl Points {
     /// Fills out: `[b, m]` for the rows `first..` of `self` and the first m of `other`: `finish` makes of a panel of
-    /// squared distances what is wanted. Entries beyond m are there for whole blocks only.
+    /// squared distances what is wanted.
     pub(crate) fn by_panels(
         &self,
         first: usize,
@@ -22,40 +37,60 @@ impl Points {
         mut out: ArrayViewMut2<'_, f64>,
         finish: impl Fn(&mut [Lane]),
     ) -> Result<(), GpError> {
-        let ((b, m), d) = (out.dim(), self.rows().ncols());
-        if other.rows().ncols() != d || other.len() < m || self.len() < first + b {
-            return Err(GpError::shape(format!("[{b}, {m}] covariances of {} and {} points", self.len(), other.len())));
-        }
-        let against = Against::new(other, m);
-        let mut points = vec![[0.0; LANES]; d];
-        let mut panel = vec![[0.0; LANES]; room(m)];
-        for start in (0..b).step_by(LANES) {
-            let (own, count) = (first + start, LANES.min(b - start));
-            load(self.rows().slice(s![own..own + count, ..]), &mut points);
-            let norms: Lane = std::array::from_fn(|i| if i < count { self.norm(own + i) } else { 0.0 });
-            against.squared_distances(&points, &norms, &mut panel);
-            finish(&mut panel);
-            store(&panel, out.slice_mut(s![start..start + count, ..]));
-        }
+        let (b, m) = out.dim();
+        self.check(first + b, other, m)?;
+        Against::new(other, m).panels(&mut &*self, first..first + b, |rows, panel| {
+            finish(panel);
+            store(panel, out.slice_mut(s![rows.start - first..rows.end - first, ..]));
+        });
         Ok(())
+    }
+
+    /// Whether there are n of these points and m of the others, with as many features.
+    pub(crate) fn check(&self, n: usize, other: &Self, m: usize) -> Result<(), GpError> {
+        if other.rows().ncols() == self.rows().ncols() && other.len() >= m && self.len() >= n {
+            return Ok(());
+        }
+        Err(GpError::shape(format!("covariances of {n} of {} with {m} of {} points", self.len(), other.len())))
     }
 }
 
-// Points that panels of rows are compared with.
-struct Against {
+/// Points that panels of rows are compared with.
+pub(crate) struct Against {
     packed: Packed,
     norms: Vec<Block>,
+    features: usize,
 }
 
 impl Against {
-    // The first m of some points.
-    fn new(points: &Points, m: usize) -> Self {
+    /// The first m of some points.
+    pub fn new(points: &Points, m: usize) -> Self {
         let mut norms = vec![[0.0; BLOCK]; m.div_ceil(BLOCK)];
         (0..m).for_each(|j| norms[j / BLOCK][j % BLOCK] = points.norm(j));
-        Self { packed: Packed::new(points.rows().slice_move(s![..m, ..])), norms }
+        let rows = points.rows().slice_move(s![..m, ..]);
+        Self { features: rows.ncols(), packed: Packed::new(rows), norms }
     }
 
-    fn squared_distances(&self, points: &[Lane], norms: &Lane, out: &mut [Lane]) {
+    /// The squared distances of some rows, eight at a time, for `work` to go on with. Entries beyond m are there for
+    /// whole blocks only.
+    pub fn panels(&self, from: &mut impl PointRows, rows: Range<usize>, mut work: impl FnMut(Range<usize>, &mut [Lane])) {
+        let mut points = vec![[0.0; LANES]; self.features];
+        let mut panel = vec![[0.0; LANES]; self.room()];
+        for first in rows.clone().step_by(LANES) {
+            let eight = first..(first + LANES).min(rows.end);
+            let norms = from.panel(eight.clone(), &mut points);
+            self.squared_distances(&points, &norms, &mut panel);
+            work(eight, &mut panel);
+        }
+    }
+
+    /// How many entries a panel of distances has: whole blocks.
+    pub fn room(&self) -> usize {
+        self.norms.len() * BLOCK
+    }
+
+    /// The squared distances of eight rows, points: `[d]` with their squared norms, to all of these.
+    pub fn squared_distances(&self, points: &[Lane], norms: &Lane, out: &mut [Lane]) {
         let sides = Sides { points, norms };
         for ((block, other_norms), out) in self.packed.blocks().zip(&self.norms).zip(out.chunks_exact_mut(BLOCK)) {
             if let [feature] = points {

@@ -1,10 +1,14 @@
 //! A covariance function at the rows of a data set: what sparse methods know of kernel and inputs.
 
+use std::ops::Range;
+
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
+use super::panels::{Against, PointRows};
 use super::{Hyper, Kernel, Points};
 use crate::gp::GpError;
-use crate::gp::linalg::{Triangle, mirror_lower};
+use crate::gp::linalg::panels::{LANES, Lane, load, room, store};
+use crate::gp::linalg::{TILE, Triangle, mirror_lower, tiles};
 
 /// Covariances between rows of a data set, in tiles.
 ///
@@ -24,7 +28,18 @@ pub trait Covariance: Send + Sync + Sized {
     fn select(&self, rows: &[usize]) -> Self;
     /// Covariances of the rows `first..` with all rows of `other`, or with the first m of them, into out: `[b, m]`.
     fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError>;
-    /// The same, and L v = k solved for every row, with the factor L of the covariance of `other`.
+    /// Covariances of the `rows` with all rows of `other`, and L v = k solved for each, with the factor L of the covariance
+    /// of `other`; handed on eight rows at a time: entry j of row i is `panel[j][i]`, with room for whole blocks.
+    fn for_whitened(
+        &self,
+        rows: Range<usize>,
+        other: &Self,
+        lower: &Triangle,
+        work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
+    ) -> Result<(), GpError> {
+        whitened_tiles(self, rows, other, lower, work)
+    }
+    /// The same for the rows `first..`, into out: `[b, m]`.
     fn whitened(
         &self,
         first: usize,
@@ -32,9 +47,38 @@ pub trait Covariance: Send + Sync + Sized {
         lower: &Triangle,
         mut out: ArrayViewMut2<'_, f64>,
     ) -> Result<(), GpError> {
-        self.tile(first, other, out.view_mut())?;
-        lower.solve_rows(out)
+        if out.ncols() != other.len() {
+            return Err(GpError::shape(format!("covariances with {} rows into {:?}", other.len(), out.shape())));
+        }
+        let rows = first..first + out.nrows();
+        self.for_whitened(rows, other, lower, &mut |rows, panel| {
+            store(panel, out.slice_mut(s![rows.start - first..rows.end - first, ..]));
+        })
     }
+}
+
+/// [`Covariance::for_whitened`] for a covariance that is computed in tiles.
+pub(crate) fn whitened_tiles<C: Covariance>(
+    covariance: &C,
+    rows: Range<usize>,
+    other: &C,
+    lower: &Triangle,
+    work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
+) -> Result<(), GpError> {
+    lower.check(other.len())?;
+    let mut panel = vec![[0.0; LANES]; room(other.len())];
+    let mut room = Array2::zeros((rows.len().min(TILE), other.len()));
+    for rows in tiles(rows) {
+        let mut tile = room.slice_mut(s![..rows.len(), ..]);
+        covariance.tile(rows.start, other, tile.view_mut())?;
+        for first in rows.clone().step_by(LANES) {
+            let eight = first..(first + LANES).min(rows.end);
+            load(tile.slice(s![eight.start - rows.start..eight.end - rows.start, ..]), &mut panel);
+            lower.solve(&mut panel);
+            work(eight, &mut panel);
+        }
+    }
+    Ok(())
 }
 
 /// A stationary covariance function at some points.
@@ -50,6 +94,11 @@ impl Stationary {
     pub fn new(kernel: Kernel, hyper: &Hyper, x: ArrayView2<'_, f64>, centre: &[f64]) -> Result<Self, GpError> {
         hyper.check(x.ncols())?;
         Ok(Self { points: Points::new(x, centre, &hyper.lengths)?, kernel, variance: hyper.variance })
+    }
+
+    /// Its shape.
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.kernel
     }
 
     /// The points divided by their lengths.
@@ -79,6 +128,23 @@ impl Stationary {
         weight: ArrayViewMut2<'_, f64>,
     ) -> Result<(), GpError> {
         self.tile_with_weight(first, other, k, weight, |weight, _| weight)
+    }
+
+    /// [`Covariance::for_whitened`] with `self` as the other side, for points from wherever they come.
+    pub(crate) fn for_whitened_from(
+        &self,
+        from: &mut impl PointRows,
+        rows: Range<usize>,
+        lower: &Triangle,
+        work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
+    ) -> Result<(), GpError> {
+        lower.check(self.len())?;
+        Against::new(&self.points, self.len()).panels(from, rows, |rows, panel| {
+            self.kernel.covariances(self.variance, panel.as_flattened_mut());
+            lower.solve(panel);
+            work(rows, panel);
+        });
+        Ok(())
     }
 
     fn tile_with_weight(
@@ -127,17 +193,15 @@ impl Covariance for Stationary {
         self.points.covariance_tile(first, &other.points, self.kernel, self.variance, out)
     }
 
-    fn whitened(
+    fn for_whitened(
         &self,
-        first: usize,
+        rows: Range<usize>,
         other: &Self,
         lower: &Triangle,
-        out: ArrayViewMut2<'_, f64>,
+        work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
     ) -> Result<(), GpError> {
-        self.points.by_panels(first, &other.points, out, |panel| {
-            self.kernel.covariances(self.variance, panel.as_flattened_mut());
-            lower.solve(panel);
-        })
+        self.points.check(rows.end, &other.points, other.len())?;
+        other.for_whitened_from(&mut &self.points, rows, lower, work)
     }
 }
 

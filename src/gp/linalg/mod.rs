@@ -6,6 +6,7 @@
 mod blas;
 mod cholesky;
 mod exp;
+mod gram;
 pub(crate) mod panels;
 mod processor;
 mod rows;
@@ -19,6 +20,7 @@ pub use cholesky::{Cholesky, JITTER_FIRST, JITTER_LAST};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
 pub use exp::exp_in_place;
 pub(crate) use exp::scaled_exp_in_place;
+pub(crate) use gram::{Cross, Gram, clear_missing};
 pub use panels::Triangle;
 pub(crate) use processor::{for_this_processor, multiply_add};
 pub use tiles::TILE;

@@ -102,6 +102,11 @@ impl Triangle {
         Ok(Self { n, blocks })
     }
 
+    /// Whether it has n rows.
+    pub(crate) fn check(&self, n: usize) -> Result<(), GpError> {
+        if self.n == n { Ok(()) } else { Err(GpError::shape(format!("triangle of {} against {n}", self.n))) }
+    }
+
     /// Solves L v = k for the rows of a panel, in their place; the panel has [`room`] for n entries.
     pub(crate) fn solve(&self, panel: &mut [Lane]) {
         solve(&self.blocks, panel);
@@ -110,9 +115,7 @@ impl Triangle {
     /// Solves X Lᵀ = B in place of x: `[b, n]`: L v = k for every row.
     pub fn solve_rows(&self, mut x: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
         let b = x.nrows();
-        if x.ncols() != self.n {
-            return Err(GpError::shape(format!("triangle of {} against {:?}", self.n, x.shape())));
-        }
+        self.check(x.ncols())?;
         let mut panel = vec![[0.0; LANES]; room(self.n)];
         for first in (0..b).step_by(LANES) {
             let count = LANES.min(b - first);

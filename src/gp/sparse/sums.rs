@@ -8,7 +8,7 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Stationary};
 use crate::gp::linalg::{
-    Side, Triangle, add_all, add_gram, for_this_processor, gemm_tn, mirror_lower, multiply_add, over_chunks,
+    Gram, Side, Triangle, add_all, add_gram, for_this_processor, gemm_tn, mirror_lower, multiply_add, over_chunks,
     solve_triangular, tiles,
 };
 
@@ -39,14 +39,9 @@ pub(crate) fn sums<C: Covariance>(
 ) -> Result<Sums, GpError> {
     let (m, lower) = (inducing.len(), Triangle::new(lower)?);
     let parts = over_chunks(covariance.len(), m * m, |rows| {
-        let mut part = Sums::zeros(m);
-        let mut tile = Array2::zeros((rows.len().min(crate::gp::linalg::TILE), m));
-        for rows in tiles(rows) {
-            let mut v = tile.slice_mut(s![..rows.len(), ..]);
-            covariance.whitened(rows.start, inducing, &lower, v.view_mut())?;
-            part.add(v.view(), y.slice(s![rows]))?;
-        }
-        Ok(part)
+        let mut gram = Gram::new(m);
+        covariance.for_whitened(rows, inducing, &lower, &mut |rows, v| gram.add(v, y.slice(s![rows])))?;
+        Ok(Sums::from(gram))
     })?;
     Ok(Sums::total(m, parts))
 }
@@ -99,6 +94,13 @@ for_this_processor! {
         for (total, value) in total.iter_mut().zip(row) {
             *total = multiply_add::<FUSED>(factor, *value, *total);
         }
+    }
+}
+
+impl From<Gram> for Sums {
+    fn from(gram: Gram) -> Self {
+        let (w, vy) = gram.finish();
+        Self { w, vy }
     }
 }
 

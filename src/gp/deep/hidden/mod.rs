@@ -12,6 +12,7 @@
 
 mod anchors;
 mod cross;
+mod linear;
 mod nodes;
 mod rows;
 
@@ -20,12 +21,14 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2, ArrayView2};
 
 use super::design::Design;
+use super::options::Architecture;
 use crate::gp::GpError;
 use crate::gp::kernel::Hyper;
 use crate::gp::linalg::add_all;
 use anchors::Layer;
 
 pub(super) use anchors::Anchors;
+pub(super) use linear::Linear;
 pub(super) use nodes::{back_to_sites, stationary};
 pub(super) use rows::{Rows, TrainingRows};
 
@@ -220,6 +223,26 @@ impl Hidden {
         }
     }
 
+    /// The inputs of the top layer at all training rows, where they are linear in ξ and the top covariance is stationary
+    /// in them with the correlation `length`.
+    pub fn linear<'a>(
+        &'a self,
+        design: &'a Design,
+        rows: &'a TrainingRows,
+        prepared: &Prepared,
+        length: f64,
+    ) -> Option<Linear<'a>> {
+        if design.architecture != Architecture::Composition {
+            return None;
+        }
+        let weights = match (self.kind, &prepared.layers[..]) {
+            (Kind::Cross, [bottom]) => &bottom.weights,
+            (Kind::Sparse, _) => &prepared.spread,
+            _ => return None,
+        };
+        Some(Linear::new(design, rows, self.basis(), weights.view(), length))
+    }
+
     /// The values of all layers at some training rows, `[b, D]` each, bottom layer first.
     pub fn values(&self, design: &Design, prepared: &Prepared, rows: &Rows<'_>) -> Result<Vec<Array2<f64>>, GpError> {
         match self.kind {
@@ -239,6 +262,16 @@ impl Hidden {
         };
         let zeros = || (0..layers).map(|_| Array2::zeros((r, width))).collect();
         Bars { weights: zeros(), sites: zeros(), last: Array2::zeros(last) }
+    }
+
+    /// Derivatives of rows that are [`Linear`], by its weights: `[r, D]`.
+    pub fn linear_bars(&self, design: &Design, by_weights: Array2<f64>) -> Bars {
+        let mut bars = self.bars(design);
+        match bars.weights.first_mut() {
+            Some(bottom) => *bottom = by_weights,
+            None => bars.last = by_weights,
+        }
+        bars
     }
 
     /// Adds what rows whose derivative by the inputs of the top layer is bar: `[b, D]` mean for ξ.

@@ -1,0 +1,109 @@
+//! The inputs of the top layer, eight rows at a time, where they are linear in what is sampled: mean + basis · weights.
+
+use std::ops::Range;
+
+use ndarray::{ArrayView2, s};
+
+use super::TrainingRows;
+use crate::gp::deep::design::Design;
+use crate::gp::kernel::PointRows;
+use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, load, products};
+use crate::gp::linalg::{for_this_processor, multiply_add};
+
+/// Hidden layers of one particle in this form, with the scale of the top layer.
+#[derive(Debug)]
+pub(in crate::gp::deep) struct Linear<'a> {
+    /// `[n, r]`.
+    basis: ArrayView2<'a, f64>,
+    /// The prior mean, `[n, D]`; `None`: zero.
+    mean: Option<ArrayView2<'a, f64>>,
+    /// By outputs, `[D, r]`.
+    weights: Packed,
+    centre: &'a [f64],
+    length: f64,
+}
+
+impl<'a> Linear<'a> {
+    /// With weights: `[r, D]` and the correlation length of the top layer. Composition only.
+    pub fn new(
+        design: &'a Design,
+        rows: &'a TrainingRows,
+        basis: ArrayView2<'a, f64>,
+        weights: ArrayView2<'_, f64>,
+        length: f64,
+    ) -> Self {
+        let mean = design.mean_follows().then(|| rows.start.view());
+        Self { basis, mean, weights: Packed::new(weights.reversed_axes()), centre: &design.centre, length }
+    }
+
+    /// Number of anchors r.
+    pub fn anchors(&self) -> usize {
+        self.basis.ncols()
+    }
+
+    /// The correlation length of the top layer.
+    pub fn length(&self) -> f64 {
+        self.length
+    }
+
+    /// The rows, for one thread.
+    pub fn rows(&self) -> LinearRows<'_, 'a> {
+        let outputs = self.centre.len().div_ceil(BLOCK) * BLOCK;
+        LinearRows {
+            linear: self,
+            basis: vec![[0.0; LANES]; self.basis.ncols()],
+            values: vec![[0.0; LANES]; outputs],
+            mean: vec![[0.0; LANES]; self.centre.len()],
+        }
+    }
+}
+
+/// Rows of [`Linear`], with room for eight of them.
+pub(in crate::gp::deep) struct LinearRows<'l, 'a> {
+    linear: &'l Linear<'a>,
+    basis: Vec<Lane>,
+    values: Vec<Lane>,
+    mean: Vec<Lane>,
+}
+
+impl LinearRows<'_, '_> {
+    /// The basis at the eight rows that were asked for last, `[r]`.
+    pub fn basis(&self) -> &[Lane] {
+        &self.basis
+    }
+}
+
+impl PointRows for LinearRows<'_, '_> {
+    fn panel(&mut self, rows: Range<usize>, points: &mut [Lane]) -> Lane {
+        let linear = self.linear;
+        load(linear.basis.slice(s![rows.clone(), ..]), &mut self.basis);
+        for (block, values) in linear.weights.blocks().zip(self.values.as_chunks_mut::<BLOCK>().0) {
+            multiply(&self.basis, block, values);
+        }
+        if let Some(mean) = linear.mean {
+            load(mean.slice(s![rows, ..]), &mut self.mean);
+        }
+        scale(&self.values, &self.mean, linear.centre, linear.length, points)
+    }
+}
+
+for_this_processor! {
+    fn multiply(basis: &[Lane], weights: &[[f64; BLOCK]], values: &mut [Lane; BLOCK]) {
+        *values = products::<FUSED>(basis, weights);
+    }
+}
+
+for_this_processor! {
+    // The points, and their squared norms, in the order of operations that `Points` has.
+    fn scale(values: &[Lane], mean: &[Lane], centre: &[f64], length: f64, points: &mut [Lane]) -> Lane {
+        let mut norms = [0.0; LANES];
+        for (((point, value), mean), centre) in points.iter_mut().zip(values).zip(mean).zip(centre) {
+            for i in 0..LANES {
+                let scaled = (mean[i] + value[i] - centre) / length;
+                point[i] = scaled;
+                norms[i] = multiply_add::<false>(scaled, scaled, norms[i]);
+            }
+        }
+        norms
+    }
+}

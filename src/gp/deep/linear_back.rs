@@ -1,0 +1,159 @@
+//! Derivatives of rows whose hidden layers are linear in ξ, eight rows at a time: what [`super::sparse_top`] does in tiles.
+//!
+//! From the row to its covariances, from there to ∂ℓ/∂K, to the row's own point, the inducing points and the weights of
+//! the hidden layer, everything stays in the first cache.
+
+use std::ops::Range;
+
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+
+use super::hidden::Linear;
+use crate::gp::kernel::{Against, Covariance, PointRows, Stationary};
+use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, products, room};
+use crate::gp::linalg::{Cross, Triangle, clear_missing, for_this_processor, multiply_add};
+
+/// What all rows share.
+pub(super) struct LinearBack<'a> {
+    linear: &'a Linear<'a>,
+    inducing: &'a Stationary,
+    lower: &'a Triangle,
+    against: Against,
+    noise: f64,
+    beta: Vec<f64>,
+    // L⁻ᵀ β̃, `[m]`, with room for whole blocks.
+    alpha: Vec<f64>,
+    // −L⁻ᵀ B⁻¹/γ², `[m, m]`.
+    turned: Packed,
+    // The inducing points by coordinates, `[D, m]`.
+    places: Packed,
+}
+
+/// The derivatives of some rows.
+pub(super) struct LinearBars {
+    /// By the weights, `[r, D]`.
+    pub weights: Array2<f64>,
+    /// By the points of the top covariance at the inducing points, `[m, D]`.
+    pub inducing: Array2<f64>,
+}
+
+impl<'a> LinearBack<'a> {
+    /// turned: L⁻ᵀ B⁻¹, `[m, m]`; beta: β̃ and alpha: L⁻ᵀ β̃, `[m]`.
+    pub fn new(
+        linear: &'a Linear<'a>,
+        (inducing, lower): (&'a Stationary, &'a Triangle),
+        noise: f64,
+        (beta, alpha): (ArrayView1<'_, f64>, ArrayView1<'_, f64>),
+        turned: ArrayView2<'_, f64>,
+    ) -> Self {
+        let mut padded = alpha.to_vec();
+        padded.resize(room(alpha.len()), 0.0);
+        Self {
+            linear,
+            inducing,
+            lower,
+            against: Against::new(inducing.points(), inducing.len()),
+            noise,
+            beta: beta.to_vec(),
+            alpha: padded,
+            turned: Packed::new((&turned / -noise).view()),
+            places: Packed::new(inducing.points().rows().reversed_axes()),
+        }
+    }
+
+    /// The derivatives of some rows with their targets y: `[b]`.
+    pub fn rows(&self, rows: Range<usize>, y: ArrayView1<'_, f64>) -> LinearBars {
+        let (m, size, coordinates) = (self.inducing.len(), self.against.room(), self.inducing.points().rows().ncols());
+        let lanes = |count: usize| vec![[0.0; LANES]; count];
+        let (mut points, mut own) = (lanes(coordinates), lanes(room(coordinates)));
+        let (mut weight, mut v, mut bar) = (lanes(size), lanes(size), lanes(size));
+        let mut column_sums = lanes(m);
+        let (mut by_weights, mut by_inducing) =
+            (Cross::new((self.linear.anchors(), coordinates)), Cross::new((m, coordinates)));
+        let (kernel, variance) = (self.inducing.kernel(), self.inducing.variance());
+        let mut from = self.linear.rows();
+        for first in rows.clone().step_by(LANES) {
+            let eight = first..(first + LANES).min(rows.end);
+            let norms = from.panel(eight.clone(), &mut points);
+            self.against.squared_distances(&points, &norms, &mut weight);
+            v.copy_from_slice(&weight);
+            kernel.covariances(variance, v.as_flattened_mut());
+            kernel.length_weights(v.as_flattened(), weight.as_flattened_mut());
+            self.lower.solve(&mut v);
+            let y = std::array::from_fn(|i| y.get(first - rows.start + i).copied().unwrap_or(0.0));
+            let residual = residuals(&v, &self.beta, &y, self.noise);
+            let blocks = self.turned.blocks().zip(self.alpha.as_chunks::<BLOCK>().0);
+            for ((turned, alpha), bar) in blocks.zip(bar.as_chunks_mut::<BLOCK>().0) {
+                by_covariance(&v[..m], turned, alpha, &residual, bar);
+            }
+            clear_missing(&mut bar, eight.len());
+            let row_sums = weigh(&mut bar[..m], &weight, &mut column_sums);
+            for (places, own) in self.places.blocks().zip(own.as_chunks_mut::<BLOCK>().0) {
+                multiply(&bar[..m], places, own);
+            }
+            subtract(&mut own, &row_sums, &points, self.linear.length());
+            by_inducing.add(&bar[..m], &points);
+            by_weights.add(from.basis(), &own[..coordinates]);
+        }
+        let mut inducing = by_inducing.finish();
+        let column_sums: Array1<f64> = column_sums.iter().map(|lane| lane.iter().sum()).collect();
+        inducing -= &(&self.inducing.points().rows() * &column_sums.insert_axis(Axis(1)));
+        LinearBars { weights: by_weights.finish(), inducing }
+    }
+}
+
+for_this_processor! {
+    // (y − Vᵀβ̃)/γ²
+    fn residuals(v: &[Lane], beta: &[f64], y: &Lane, noise: f64) -> Lane {
+        let mut sums = [0.0; LANES];
+        for (v, beta) in v.iter().zip(beta) {
+            for (sum, v) in sums.iter_mut().zip(v) {
+                *sum = multiply_add::<FUSED>(*v, *beta, *sum);
+            }
+        }
+        std::array::from_fn(|i| (y[i] - sums[i]) / noise)
+    }
+}
+
+for_this_processor! {
+    // ∂ℓ/∂k for six inducing points.
+    fn by_covariance(v: &[Lane], turned: &[[f64; BLOCK]], alpha: &[f64; BLOCK], residual: &Lane, bar: &mut [Lane; BLOCK]) {
+        let sums = products::<FUSED>(v, turned);
+        for ((bar, sum), alpha) in bar.iter_mut().zip(&sums).zip(alpha) {
+            for i in 0..LANES {
+                bar[i] = multiply_add::<FUSED>(residual[i], *alpha, sum[i]);
+            }
+        }
+    }
+}
+
+for_this_processor! {
+    // bar ← bar · weight; its sums over the inducing points are returned, those over the rows added.
+    fn weigh(bar: &mut [Lane], weight: &[Lane], column_sums: &mut [Lane]) -> Lane {
+        let mut sums = [0.0; LANES];
+        for ((bar, weight), column) in bar.iter_mut().zip(weight).zip(column_sums) {
+            for i in 0..LANES {
+                bar[i] *= weight[i];
+                sums[i] += bar[i];
+                column[i] += bar[i];
+            }
+        }
+        sums
+    }
+}
+
+for_this_processor! {
+    fn multiply(bar: &[Lane], places: &[[f64; BLOCK]], own: &mut [Lane; BLOCK]) {
+        *own = products::<FUSED>(bar, places);
+    }
+}
+
+for_this_processor! {
+    // own ← (own − sums · points)/length
+    fn subtract(own: &mut [Lane], sums: &Lane, points: &[Lane], length: f64) {
+        for (own, point) in own.iter_mut().zip(points) {
+            for i in 0..LANES {
+                own[i] = multiply_add::<FUSED>(-sums[i], point[i], own[i]) / length;
+            }
+        }
+    }
+}
