@@ -7,10 +7,12 @@
 //! directory for temporary files. numpy is looked for in `STRIDE_BENCH_PYTHON`, or python3.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a program for developers")]
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use stride_pipe::store::{InvalidPolicy, ParquetSink, Selection, discover, open, open_batches, write_columns};
@@ -150,24 +152,10 @@ fn copy(here: &Path, inbox: &str) -> f64 {
 
 /// How many seconds the program takes, and the most memory it had.
 fn score(here: &Path, inbox: &str, more: &[&str]) -> (f64, u64) {
-    let start = Instant::now();
     let arguments =
         ["score", "--model", "model", "--input", inbox, "--output", "out.parquet", "--key", "row_id", "--quiet"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_stride-pipe"));
-    let mut child = command.args(arguments).args(more).current_dir(here).stdout(Stdio::null()).spawn().unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    let mut peak = 0;
-    let ended = loop {
-        if let Some(ended) = child.try_wait().unwrap() {
-            break ended;
-        }
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-        peak = peak.max(line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024);
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    assert!(ended.success());
-    (start.elapsed().as_secs_f64(), peak)
+    common::watch(command.args(arguments).args(more).current_dir(here))
 }
 
 /// Rows per second of the same products, exponentials and solves: tiles side by side on all cores, the best of three.

@@ -2,7 +2,8 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "a module of several programs for developers")]
 
 use std::path::Path;
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use ndarray::{Array1, Array2};
 use rayon::prelude::*;
@@ -90,4 +91,23 @@ pub fn peak() -> f64 {
         });
     });
     3.0 * 2.0 * (size as f64).powi(3) * threads as f64 / seconds
+}
+
+/// Runs a program to its end: how many seconds it took, and the most memory it had, in bytes.
+pub fn watch(command: &mut Command) -> (f64, u64) {
+    let start = Instant::now();
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let ended = loop {
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended;
+        }
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+        peak = peak.max(line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024);
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(ended.success(), "the program failed");
+    (start.elapsed().as_secs_f64(), peak)
 }

@@ -3,7 +3,7 @@
 use super::deep::Checkpoint;
 
 /// One line of the `traces` table, as far as the mathematics knows it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TracePoint {
     /// Markov chain; for a fit with several starts, the number of the start.
     pub particle: i32,

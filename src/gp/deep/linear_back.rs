@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array1, Array2, ArrayView1, Axis};
 
 use super::hidden::Linear;
 use crate::gp::kernel::{Against, Covariance, PointRows, Stationary};
@@ -16,13 +16,15 @@ use crate::gp::linalg::{Cross, Triangle, clear_missing, for_this_processor, mult
 pub(super) struct LinearBack<'a> {
     linear: &'a Linear<'a>,
     inducing: &'a Stationary,
-    lower: &'a Triangle,
+    // What rows are solved with, if they are.
+    lower: Option<&'a Triangle>,
     against: Against,
     noise: f64,
-    beta: Vec<f64>,
+    // What a row is multiplied by: β̃ if it is solved, else L⁻ᵀ β̃, `[m]`.
+    beta: Array1<f64>,
     // L⁻ᵀ β̃, `[m]`, with room for whole blocks.
     alpha: Vec<f64>,
-    // −L⁻ᵀ B⁻¹/γ², `[m, m]`.
+    // −L⁻ᵀ B⁻¹/γ² if rows are solved, else that times L⁻¹, `[m, m]`.
     turned: Packed,
     // The inducing points by coordinates, `[D, m]`.
     places: Packed,
@@ -37,14 +39,16 @@ pub(super) struct LinearBars {
 }
 
 impl<'a> LinearBack<'a> {
-    /// turned: L⁻ᵀ B⁻¹, `[m, m]`; beta: β̃ and alpha: L⁻ᵀ β̃, `[m]`.
+    /// Rows are solved with `lower`, if it is given: beta and turned, `[m]` and `[m, m]`, are β̃ and L⁻ᵀ B⁻¹ then, else
+    /// L⁻ᵀ β̃ and L⁻ᵀ B⁻¹ L⁻¹; alpha is L⁻ᵀ β̃ in any case.
     pub fn new(
         linear: &'a Linear<'a>,
-        (inducing, lower): (&'a Stationary, &'a Triangle),
+        (inducing, lower): (&'a Stationary, Option<&'a Triangle>),
         noise: f64,
-        (beta, alpha): (ArrayView1<'_, f64>, ArrayView1<'_, f64>),
-        turned: ArrayView2<'_, f64>,
+        (beta, alpha): (Array1<f64>, &Array1<f64>),
+        mut turned: Array2<f64>,
     ) -> Self {
+        turned /= -noise;
         let mut padded = alpha.to_vec();
         padded.resize(room(alpha.len()), 0.0);
         Self {
@@ -53,9 +57,9 @@ impl<'a> LinearBack<'a> {
             lower,
             against: Against::new(inducing.points(), inducing.len()),
             noise,
-            beta: beta.to_vec(),
+            beta,
             alpha: padded,
-            turned: Packed::new((&turned / -noise).view()),
+            turned: Packed::new(turned.view()),
             places: Packed::new(inducing.points().rows().reversed_axes()),
         }
     }
@@ -78,9 +82,11 @@ impl<'a> LinearBack<'a> {
             v.copy_from_slice(&weight);
             kernel.covariances(variance, v.as_flattened_mut());
             kernel.length_weights(v.as_flattened(), weight.as_flattened_mut());
-            self.lower.solve(&mut v);
+            if let Some(lower) = self.lower {
+                lower.solve(&mut v);
+            }
             let y = std::array::from_fn(|i| y.get(first - rows.start + i).copied().unwrap_or(0.0));
-            let residual = residuals(&v, &self.beta, &y, self.noise);
+            let residual = residuals(&v, self.beta.as_slice().unwrap_or_default(), &y, self.noise);
             let blocks = self.turned.blocks().zip(self.alpha.as_chunks::<BLOCK>().0);
             for ((turned, alpha), bar) in blocks.zip(bar.as_chunks_mut::<BLOCK>().0) {
                 by_covariance(&v[..m], turned, alpha, &residual, bar);

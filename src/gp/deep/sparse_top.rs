@@ -21,8 +21,8 @@ use super::warped::{Slopes, Warped};
 use crate::gp::GpError;
 use crate::gp::kernel::Covariance;
 use crate::gp::linalg::panels::Lane;
-use crate::gp::linalg::{Gram, Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
-use crate::gp::sparse::{State, Sums, factor_at};
+use crate::gp::linalg::{Gram, Side, TILE, dot, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::sparse::{State, Sums, Whitening, factor_at};
 
 /// The sparse model of the top layer, and the hidden layers at the inducing points.
 pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<Warped>, Tile), GpError> {
@@ -32,14 +32,14 @@ pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<W
     let tile = target.forward(prepared, rows, true)?;
     let at_inducing = target.warped(rows, &tile)?;
     let lower = factor_at(&at_inducing, *level)?;
-    let (m, triangle) = (inducing.len(), Triangle::new(lower.lower())?);
+    let (m, whitening) = (inducing.len(), Whitening::choose(lower.lower(), target.rows.len(), level.noise)?);
     let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
     let parts = over_chunks(target.rows.len(), m * m, |chunk| {
         let mut gram = Gram::new(m);
         match (&linear, &at_inducing) {
             (Some(linear), Warped::Stationary(inducing)) => {
                 let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, target.y.slice(s![rows]));
-                inducing.for_whitened_from(&mut linear.rows(), chunk, &triangle, &mut add)?;
+                inducing.for_panels_from(&mut linear.rows(), chunk, whitening.triangle(), &mut add)?;
             }
             _ => {
                 for range in tiles(chunk) {
@@ -47,13 +47,13 @@ pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<W
                     let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
                     let y = target.y.slice(s![range.clone()]);
                     let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, y.slice(s![rows]));
-                    covariance.for_whitened(0..range.len(), &at_inducing, &triangle, &mut add)?;
+                    covariance.for_panels(0..range.len(), &at_inducing, whitening.triangle(), &mut add)?;
                 }
             }
         }
         Ok(Sums::from(gram))
     })?;
-    let sums = Sums::total(m, parts);
+    let sums = whitening.total(lower.lower(), parts)?;
     let state = State::from_sums(inducing, at_inducing, lower, sums, target.y, *level)?;
     Ok((state, tile))
 }
@@ -73,9 +73,11 @@ pub(super) fn value_and_bars(target: &Target<'_>, prepared: &Prepared) -> Result
     let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
     let parts = match (&linear, state.inducing()) {
         (Some(linear), Warped::Stationary(inducing)) => {
-            let (triangle, noise) = (Triangle::new(state.lower())?, state.level().noise);
-            let weights = (state.beta(), back.alpha.view());
-            let linear_back = LinearBack::new(linear, (inducing, &triangle), noise, weights, back.turned.view());
+            let noise = state.level().noise;
+            let whitening = Whitening::choose(state.lower(), target.rows.len(), noise)?;
+            let (beta, turned) = back.by_rows(&whitening)?;
+            let linear_back =
+                LinearBack::new(linear, (inducing, whitening.triangle()), noise, (beta, &back.alpha), turned);
             over_chunks(target.rows.len(), size, |chunk| {
                 let part = linear_back.rows(chunk.clone(), target.y.slice(s![chunk]));
                 Ok((target.hidden.linear_bars(target.design, part.weights), part.inducing))
@@ -107,6 +109,16 @@ struct Back<'a, 't> {
 }
 
 impl Back<'_, '_> {
+    // What multiplies a row in ∂ℓ/∂K_mn: β̃ and L⁻ᵀB⁻¹ if it is whitened, L⁻ᵀβ̃ and L⁻ᵀB⁻¹L⁻¹ if it is not.
+    fn by_rows(&self, whitening: &Whitening) -> Result<(Array1<f64>, Array2<f64>), GpError> {
+        if whitening.triangle().is_some() {
+            return Ok((self.state.beta().to_owned(), self.turned.clone()));
+        }
+        let mut turned = self.turned.clone();
+        solve_triangular(Side::Right, self.state.lower(), turned.view_mut())?;
+        Ok((self.alpha.clone(), turned))
+    }
+
     // Derivatives of a chunk of rows, and by what the top covariance knows of the inducing points, [m, D].
     fn chunk(&self, chunk: Range<usize>) -> Result<(Bars, Array2<f64>), GpError> {
         let Self { target, prepared, state, .. } = *self;

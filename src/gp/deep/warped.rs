@@ -20,7 +20,7 @@ use std::ops::Range;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use crate::gp::GpError;
-use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary, whitened_tiles};
+use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary, panels_of_tiles};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{Triangle, gemm_nn, gemm_tn};
 
@@ -246,16 +246,16 @@ impl Covariance for Warped {
         }
     }
 
-    fn for_whitened(
+    fn for_panels(
         &self,
         rows: Range<usize>,
         other: &Self,
-        lower: &Triangle,
+        lower: Option<&Triangle>,
         work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
     ) -> Result<(), GpError> {
         match (self, other) {
-            (Self::Stationary(own), Self::Stationary(other)) => own.for_whitened(rows, other, lower, work),
-            _ => whitened_tiles(self, rows, other, lower, work),
+            (Self::Stationary(own), Self::Stationary(other)) => own.for_panels(rows, other, lower, work),
+            _ => panels_of_tiles(self, rows, other, lower, work),
         }
     }
 }

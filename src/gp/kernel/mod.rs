@@ -15,8 +15,8 @@ pub use hyper::{Free, Hyper};
 pub use matrix::{Points, covariance, cross_covariance};
 pub(crate) use matrix::{ROW_TILE, column_means, covariance_lower};
 pub(crate) use panels::{Against, PointRows};
-pub(crate) use stationary::{square, whitened_tiles};
 pub use stationary::{Covariance, Stationary};
+pub(crate) use stationary::{panels_of_tiles, square};
 
 /// The shape ρ of a covariance function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

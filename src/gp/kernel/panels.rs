@@ -73,7 +73,12 @@ impl Against {
 
     /// The squared distances of some rows, eight at a time, for `work` to go on with. Entries beyond m are there for
     /// whole blocks only.
-    pub fn panels(&self, from: &mut impl PointRows, rows: Range<usize>, mut work: impl FnMut(Range<usize>, &mut [Lane])) {
+    pub fn panels(
+        &self,
+        from: &mut impl PointRows,
+        rows: Range<usize>,
+        mut work: impl FnMut(Range<usize>, &mut [Lane]),
+    ) {
         let mut points = vec![[0.0; LANES]; self.features];
         let mut panel = vec![[0.0; LANES]; self.room()];
         for first in rows.clone().step_by(LANES) {

@@ -28,18 +28,18 @@ pub trait Covariance: Send + Sync + Sized {
     fn select(&self, rows: &[usize]) -> Self;
     /// Covariances of the rows `first..` with all rows of `other`, or with the first m of them, into out: `[b, m]`.
     fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError>;
-    /// Covariances of the `rows` with all rows of `other`, and L v = k solved for each, with the factor L of the covariance
-    /// of `other`; handed on eight rows at a time: entry j of row i is `panel[j][i]`, with room for whole blocks.
-    fn for_whitened(
+    /// Covariances of the `rows` with all rows of `other`, and if `lower` is given, L v = k solved for each; handed on eight
+    /// rows at a time: entry j of row i is `panel[j][i]`, with room for whole blocks.
+    fn for_panels(
         &self,
         rows: Range<usize>,
         other: &Self,
-        lower: &Triangle,
+        lower: Option<&Triangle>,
         work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
     ) -> Result<(), GpError> {
-        whitened_tiles(self, rows, other, lower, work)
+        panels_of_tiles(self, rows, other, lower, work)
     }
-    /// The same for the rows `first..`, into out: `[b, m]`.
+    /// Covariances of the rows `first..` with all rows of `other`, and L v = k solved for each, into out: `[b, m]`.
     fn whitened(
         &self,
         first: usize,
@@ -51,21 +51,21 @@ pub trait Covariance: Send + Sync + Sized {
             return Err(GpError::shape(format!("covariances with {} rows into {:?}", other.len(), out.shape())));
         }
         let rows = first..first + out.nrows();
-        self.for_whitened(rows, other, lower, &mut |rows, panel| {
+        self.for_panels(rows, other, Some(lower), &mut |rows, panel| {
             store(panel, out.slice_mut(s![rows.start - first..rows.end - first, ..]));
         })
     }
 }
 
-/// [`Covariance::for_whitened`] for a covariance that is computed in tiles.
-pub(crate) fn whitened_tiles<C: Covariance>(
+/// [`Covariance::for_panels`] for a covariance that is computed in tiles.
+pub(crate) fn panels_of_tiles<C: Covariance>(
     covariance: &C,
     rows: Range<usize>,
     other: &C,
-    lower: &Triangle,
+    lower: Option<&Triangle>,
     work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
 ) -> Result<(), GpError> {
-    lower.check(other.len())?;
+    lower.map_or(Ok(()), |lower| lower.check(other.len()))?;
     let mut panel = vec![[0.0; LANES]; room(other.len())];
     let mut room = Array2::zeros((rows.len().min(TILE), other.len()));
     for rows in tiles(rows) {
@@ -74,7 +74,9 @@ pub(crate) fn whitened_tiles<C: Covariance>(
         for first in rows.clone().step_by(LANES) {
             let eight = first..(first + LANES).min(rows.end);
             load(tile.slice(s![eight.start - rows.start..eight.end - rows.start, ..]), &mut panel);
-            lower.solve(&mut panel);
+            if let Some(lower) = lower {
+                lower.solve(&mut panel);
+            }
             work(eight, &mut panel);
         }
     }
@@ -130,18 +132,20 @@ impl Stationary {
         self.tile_with_weight(first, other, k, weight, |weight, _| weight)
     }
 
-    /// [`Covariance::for_whitened`] with `self` as the other side, for points from wherever they come.
-    pub(crate) fn for_whitened_from(
+    /// [`Covariance::for_panels`] with `self` as the other side, for points from wherever they come.
+    pub(crate) fn for_panels_from(
         &self,
         from: &mut impl PointRows,
         rows: Range<usize>,
-        lower: &Triangle,
+        lower: Option<&Triangle>,
         work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
     ) -> Result<(), GpError> {
-        lower.check(self.len())?;
+        lower.map_or(Ok(()), |lower| lower.check(self.len()))?;
         Against::new(&self.points, self.len()).panels(from, rows, |rows, panel| {
             self.kernel.covariances(self.variance, panel.as_flattened_mut());
-            lower.solve(panel);
+            if let Some(lower) = lower {
+                lower.solve(panel);
+            }
             work(rows, panel);
         });
         Ok(())
@@ -193,15 +197,15 @@ impl Covariance for Stationary {
         self.points.covariance_tile(first, &other.points, self.kernel, self.variance, out)
     }
 
-    fn for_whitened(
+    fn for_panels(
         &self,
         rows: Range<usize>,
         other: &Self,
-        lower: &Triangle,
+        lower: Option<&Triangle>,
         work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
     ) -> Result<(), GpError> {
         self.points.check(rows.end, &other.points, other.len())?;
-        other.for_whitened_from(&mut &self.points, rows, lower, work)
+        other.for_panels_from(&mut &self.points, rows, lower, work)
     }
 }
 

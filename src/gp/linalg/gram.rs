@@ -160,7 +160,9 @@ impl Cross {
 /// Clears what a panel holds beyond its first `count` rows.
 pub(crate) fn clear_missing(panel: &mut [Lane], count: usize) {
     if count < LANES {
-        panel.iter_mut().for_each(|lane| lane[count..].fill(0.0));
+        for lane in panel {
+            lane[count..].fill(0.0);
+        }
     }
 }
 
@@ -246,7 +248,9 @@ mod tests {
             for (rows, y) in rows.chunks(LANES).zip(y.chunks(LANES)) {
                 let mut panel = vec![[0.0; LANES]; m];
                 // Something that must not count.
-                panel.iter_mut().for_each(|lane| lane[rows.len()..].fill(1.0));
+                for lane in &mut panel {
+                    lane[rows.len()..].fill(1.0);
+                }
                 for (i, row) in rows.iter().enumerate() {
                     row.iter().enumerate().for_each(|(j, value)| panel[j][i] = *value);
                 }

@@ -27,6 +27,8 @@ pub(crate) fn over_chunks<A: Send>(
     let chunks = tiles.min(CHUNKS).min((PARTIAL_SUMS / size.max(1)).max(1));
     (0..chunks)
         .into_par_iter()
+        // One by one: a thread that is done early can take what another has not begun.
+        .with_max_len(1)
         .map(|chunk| {
             let (first, last) = (chunk * tiles / chunks, (chunk + 1) * tiles / chunks);
             work(first * TILE..(last * TILE).min(n))

@@ -31,7 +31,7 @@ pub use gradient::{BoundEvaluation, bound_with_gradient};
 pub use options::SparseOptions;
 pub(crate) use state::{Addition, factor_at};
 pub use state::{Level, State};
-pub(crate) use sums::{Sums, add_product};
+pub(crate) use sums::{Sums, Whitening, add_product};
 
 /// What K_mm always gets on its diagonal, as a share of the kernel variance.
 pub const JITTER: f64 = 1e-8;

