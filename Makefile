@@ -12,7 +12,7 @@ SETUP  := bash .ci/setup.sh
 PROGRAM := $(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test bench lint clean
+.PHONY: help setup build run test bench frontier guard lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -43,14 +43,19 @@ test: ## run all tests (ARGS=... for the test runner)
 	    set -x; cargo test --release $(ARGS); \
 	fi
 
-bench: ## run the benchmarks (ARGS=... for cargo bench)
-	@$(SETUP) build
-	@if ls benches/*.rs benches/*/main.rs >/dev/null 2>&1; then \
-	    echo "benchmarks:" benches/*; \
-	    set -x; cargo bench --benches $(ARGS); \
-	else \
-	    echo "no benchmarks: benches/ is empty"; \
-	fi
+bench: ## speed as ratios to the machine's matrix product and to other programs (ARGS=... for some parts of it)
+	@$(SETUP) build bench
+	STRIDE_BENCH_PYTHON=$(abspath $(TARGET))/peers/bin/python cargo bench --bench speed -- $(ARGS)
+	cargo bench --bench instructions
+
+frontier: build ## accuracy against seconds on Fashion-MNIST: some hours, can be stopped and continued
+	@$(SETUP) bench
+	$(PROGRAM) run pipelines/frontier.yaml $(ARGS)
+	$(TARGET)/peers/bin/python benches/peers/frontier.py results data/fashion_vae.parquet
+
+guard: ## count the instructions of a small training and compare with the committed figure
+	@$(SETUP) build guard
+	cargo bench --bench instructions -- check
 
 lint: ## check formatting and clippy's advice
 	@$(SETUP) build lint

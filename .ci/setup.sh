@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs what a build needs and this machine lacks; does nothing when nothing is missing.
 #
-#   .ci/setup.sh [build] [test] [lint]      default: build
+#   .ci/setup.sh [build] [test] [lint] [guard] [bench]      default: build
 #
 # build: a C compiler, pkg-config and OpenBLAS   lint: also rustfmt and clippy
 # test: also cargo-nextest, Python with venv, in which tests read results as other tools do, Java for Spark, and Chromium,
 #       in which they open reports
+# guard: also Valgrind, which counts instructions
+# bench: also Valgrind, and Python with venv, in which other programs solve the same problem
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -88,6 +90,28 @@ check_chromium() {
     command -v chromium >/dev/null || fail "chromium is not on the PATH; the tests open HTML reports in it. Install it under that name."
 }
 
+check_valgrind() {
+    command -v valgrind >/dev/null && return
+    say "missing for the count of instructions: Valgrind"
+    if command -v apt-get >/dev/null; then
+        install_packages valgrind
+    fi
+    command -v valgrind >/dev/null || fail "valgrind is not on the PATH; it counts the instructions of a small training. Please install it."
+}
+
+# An environment for the programs that ours is compared with, beside what is compiled.
+peers_python() {
+    local here=${CARGO_TARGET_DIR:-target}/peers list=benches/peers/requirements.txt
+    if ! cmp -s "$list" "$here/requirements.txt"; then
+        say "installing the programs of benches/peers into $here (once, some gigabytes)"
+        python3 -m venv --clear "$here" >/dev/null
+        # PyTorch without its libraries for graphics cards, where that index can be reached.
+        "$here/bin/pip" install --quiet --extra-index-url https://download.pytorch.org/whl/cpu -r "$list" ||
+            fail "pip could not install what $list names."
+        cp "$list" "$here/requirements.txt"
+    fi
+}
+
 install_packages() {
     local missing=("$@") as_root=() command
     command="apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
@@ -160,7 +184,13 @@ main() {
             check_nextest
             ;;
         lint) check_components ;;
-        *) fail "unknown argument '$need'; known: build test lint" ;;
+        guard) check_valgrind ;;
+        bench)
+            check_valgrind
+            check_python
+            peers_python
+            ;;
+        *) fail "unknown argument '$need'; known: build test lint guard bench" ;;
         esac
     done
 }

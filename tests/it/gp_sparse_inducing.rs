@@ -5,7 +5,7 @@ use crate::naive::{regression, relative_error, with_threads};
 use ndarray::{Array1, Array2, Axis, concatenate};
 use proptest::prelude::*;
 use stride_pipe::gp::GpError;
-use stride_pipe::gp::inducing::{Candidates, Choice, Gains, Member};
+use stride_pipe::gp::inducing::{Candidates, Choice, Gains, Member, Shortlist};
 use stride_pipe::gp::kernel::{Hyper, Kernel, Stationary};
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
 use stride_pipe::gp::random::StreamKey;
@@ -127,6 +127,41 @@ impl Observer for Bounds {
     fn phase(&mut self, _phase: Phase) {}
     fn interrupted(&self) -> bool {
         self.1 > 0 && self.0.len() == self.1
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    /// Without a pass over the rows, a shortlist knows what a pass would find.
+    #[test]
+    fn a_shortlist_keeps_its_gains_up_to_date(
+        seed in 0_u64..500, n in 60_usize..900, d in 1_usize..5, m in 0_usize..10, ard: bool
+    ) {
+        let (x, y) = regression(seed, n, d, 0.2);
+        let hyper = hyper(d, ard, seed);
+        let cov = stationary(Kernel::Matern52, &hyper, &x);
+        let rows: Vec<usize> = (0..m).map(|i| i * (n / 12)).collect();
+        let mut state = State::new(&cov, y.view(), &rows, level(&hyper)).unwrap();
+        let candidates: Vec<usize> = (0..20).map(|i| i * (n / 20) + 1).collect();
+        let all = Gains::new(&cov, y.view(), &state, &candidates).unwrap();
+        // Not all of them, in another order of numbers than the rows.
+        let indices = [1, 2, 5, 7, 8, 11, 13, 19];
+        let mut list = Shortlist::new(&cov, &state, &all, &indices).unwrap();
+        for chosen in [3, 0, 6, 7] {
+            if list.values()[chosen] == f64::NEG_INFINITY {
+                continue;
+            }
+            list.append(&cov, &mut state, chosen).unwrap();
+            let short: Vec<usize> = indices.iter().map(|i| candidates[*i]).collect();
+            let fresh = Gains::new(&cov, y.view(), &state, &short).unwrap();
+            prop_assert_eq!(list.values()[chosen], f64::NEG_INFINITY);
+            let scale = tolerance(&state, &hyper) * state.bound().abs().max(1.0);
+            for (kept, fresh) in list.values().iter().zip(fresh.values()) {
+                prop_assert!(kept == fresh || (kept - fresh).abs() < scale, "{} {}", kept, fresh);
+            }
+            let anew = State::new(&cov, y.view(), state.rows(), level(&hyper)).unwrap();
+            assert_same(&state, &anew, &hyper);
+        }
     }
 }
 

@@ -10,6 +10,8 @@
 //!
 //! R is subtracted entry by entry on purpose: expanding ‖R_z‖² loses six digits on ordinary data.
 
+use std::ops::Range;
+
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, Axis, s};
 
 use crate::gp::GpError;
@@ -25,28 +27,28 @@ const BLOCK: usize = 128;
 const EXPLAINED: f64 = 1e-10;
 /// A candidate is a copy of an inducing point when their correlation is 1 but for rounding. Its variance does not tell:
 /// the jitter of the inducing point makes the copy look up to 1e-8 away.
-const COPY: f64 = 1.0 - 4.0 * f64::EPSILON;
+pub(super) const COPY: f64 = 1.0 - 4.0 * f64::EPSILON;
 
 /// What one pass over the rows found about some candidates.
 #[derive(Debug, Clone)]
 pub struct Gains {
     /// The rows that were tried, `[J]`.
-    candidates: Vec<usize>,
+    pub(super) candidates: Vec<usize>,
     /// ΔF_V, `[J]`; −∞ for repetitions.
-    values: Vec<f64>,
+    pub(super) values: Vec<f64>,
     // T, [J, m].
-    t: Array2<f64>,
+    pub(super) t: Array2<f64>,
     // s, [J].
-    s: Vec<f64>,
-    sums: Residuals,
+    pub(super) s: Vec<f64>,
+    pub(super) sums: Residuals,
 }
 
 // Sums over all rows: R V [J, m], ‖R‖² [J], R y [J].
 #[derive(Debug, Clone)]
-struct Residuals {
-    rv: Array2<f64>,
-    rr: Array1<f64>,
-    ry: Array1<f64>,
+pub(super) struct Residuals {
+    pub rv: Array2<f64>,
+    pub rr: Array1<f64>,
+    pub ry: Array1<f64>,
 }
 
 impl Gains {
@@ -70,11 +72,26 @@ impl Gains {
             .map(|first| covariance.select(&candidates[first..(first + BLOCK).min(candidates.len())]))
             .collect();
         let sums = residuals(covariance, y, state, t.view(), &blocks)?;
-        let least = jitter + EXPLAINED * variance;
         let mut gains = Self { candidates: candidates.to_vec(), values: Vec::new(), t, s, sums };
-        gains.values = gains.evaluate(state, least)?;
-        gains.values.iter_mut().zip(copies).filter(|(_, copy)| *copy).for_each(|(value, _)| *value = f64::NEG_INFINITY);
+        gains.renew(state, variance, &copies)?;
         Ok(gains)
+    }
+
+    /// Finds the values anew, from everything else.
+    pub(super) fn renew<C: Covariance>(
+        &mut self,
+        state: &State<C>,
+        variance: f64,
+        copies: &[bool],
+    ) -> Result<(), GpError> {
+        self.values = self.evaluate(state, state.jitter() + EXPLAINED * variance)?;
+        self.values.iter_mut().zip(copies).filter(|(_, copy)| **copy).for_each(|(value, _)| *value = f64::NEG_INFINITY);
+        Ok(())
+    }
+
+    /// T, `[J, m]`.
+    pub(super) fn t(&self) -> ArrayView2<'_, f64> {
+        self.t.view()
     }
 
     /// The rows that were tried, `[J]`.
@@ -133,11 +150,47 @@ fn residuals<C: Covariance>(
     t: ArrayView2<'_, f64>,
     blocks: &[C],
 ) -> Result<Residuals, GpError> {
-    let ((count, m), lower) = (t.dim(), Triangle::new(state.lower())?);
-    let parts = over_chunks(covariance.len(), count * (m + 2), |rows| {
-        let mut part = Residuals::zeros(count, m);
-        let size = rows.len().min(TILE);
-        let (mut whitened, mut residual) = (Array2::zeros((size, m)), Array2::zeros((size, BLOCK.min(count))));
+    let (count, m) = t.dim();
+    let parts = residual_tiles(
+        covariance,
+        state,
+        (t, blocks),
+        count * (m + 2),
+        || Residuals::zeros(count, m),
+        |part, columns, rows, v, r| {
+            if m > 0 {
+                gemm_tn(1.0, r.view(), v, 1.0, part.rv.slice_mut(s![columns.clone(), ..]))?;
+            }
+            add_columns(part, columns.start, r, y.slice(s![rows]));
+            Ok(())
+        },
+    )?;
+    let mut total = Residuals::zeros(count, m);
+    for part in &parts {
+        add_all(&mut total.rv, &part.rv);
+        add_all(&mut total.rr, &part.rr);
+        add_all(&mut total.ry, &part.ry);
+    }
+    Ok(total)
+}
+
+/// Residuals R of candidates in blocks of at most 128, tile by tile: `work` gets a partial result, the numbers of the block's
+/// candidates, the rows, V: `[b, m]` and R: `[b, block]`. A partial result holds `size` numbers.
+pub(super) fn residual_tiles<C: Covariance, A: Send>(
+    covariance: &C,
+    state: &State<C>,
+    (t, blocks): (ArrayView2<'_, f64>, &[C]),
+    size: usize,
+    zero: impl Fn() -> A + Sync,
+    work: impl Fn(&mut A, Range<usize>, Range<usize>, ArrayView2<'_, f64>, ArrayViewMut2<'_, f64>) -> Result<(), GpError>
+    + Sync,
+) -> Result<Vec<A>, GpError> {
+    let (m, lower) = (t.ncols(), Triangle::new(state.lower())?);
+    let widest = blocks.iter().map(C::len).max().unwrap_or(0);
+    over_chunks(covariance.len(), size, |rows| {
+        let mut part = zero();
+        let tile = rows.len().min(TILE);
+        let (mut whitened, mut residual) = (Array2::zeros((tile, m)), Array2::zeros((tile, widest)));
         for rows in tiles(rows) {
             let mut v = whitened.slice_mut(s![..rows.len(), ..]);
             covariance.whitened(rows.start, state.inducing(), &lower, v.view_mut())?;
@@ -147,20 +200,12 @@ fn residuals<C: Covariance>(
                 covariance.tile(rows.start, block, r.view_mut())?;
                 if m > 0 {
                     gemm_nt(-1.0, v.view(), t.slice(s![columns.clone(), ..]), 1.0, r.view_mut())?;
-                    gemm_tn(1.0, r.view(), v.view(), 1.0, part.rv.slice_mut(s![columns.clone(), ..]))?;
                 }
-                add_columns(&mut part, columns.start, r, y.slice(s![rows.clone()]));
+                work(&mut part, columns, rows.clone(), v.view(), r)?;
             }
         }
         Ok(part)
-    })?;
-    let mut total = Residuals::zeros(count, m);
-    for part in &parts {
-        add_all(&mut total.rv, &part.rv);
-        add_all(&mut total.rr, &part.rr);
-        add_all(&mut total.ry, &part.ry);
-    }
-    Ok(total)
+    })
 }
 
 // Adds ‖R‖² and R y of a block of candidates, r: [b, block], y: [b].
@@ -177,6 +222,12 @@ fn add_columns(part: &mut Residuals, first: usize, mut r: ArrayViewMut2<'_, f64>
 }
 
 impl Residuals {
+    /// Those of some candidates.
+    pub fn select(&self, indices: &[usize]) -> Self {
+        let of = |all: &Array1<f64>| all.select(Axis(0), indices);
+        Self { rv: self.rv.select(Axis(0), indices), rr: of(&self.rr), ry: of(&self.ry) }
+    }
+
     fn zeros(count: usize, m: usize) -> Self {
         Self { rv: Array2::zeros((count, m)), rr: Array1::zeros(count), ry: Array1::zeros(count) }
     }

@@ -4,6 +4,7 @@
 //! particle, all with the same points: gains are averaged over the members before a point is chosen.
 
 mod gains;
+mod shortlist;
 
 use ndarray::ArrayView1;
 
@@ -12,8 +13,16 @@ use super::kernel::Covariance;
 use super::observer::{Observer, Progress, TracePoint};
 use super::random::{StreamKey, sample_without_replacement};
 use super::sparse::State;
+use shortlist::largest;
 
 pub use gains::Gains;
+pub use shortlist::Shortlist;
+
+/// How many points may come from one pass over all candidates. Two halve the time and cost nothing: with 1,000 candidates
+/// and 125 points of Fashion-MNIST features the bound was −44,040 with one, −44,016 with two, −44,213 with four.
+const BATCH: usize = 2;
+/// From so many of them that were best in that pass; at most as many as residuals are formed of together.
+const SHORTLIST: usize = 32;
 
 /// Which rows are tried in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,21 +63,39 @@ impl Choice<'_> {
         count: usize,
         observer: &mut dyn Observer,
     ) -> Result<(), GpError> {
-        let start = chosen(members).len();
-        for step in start..count {
+        let mut step = chosen(members).len();
+        while step < count {
             if observer.interrupted() {
                 return Err(GpError::Interrupted);
             }
             let tried = self.draw(chosen(members), step, &[]);
             let all = self.gains(members, &tried)?;
-            let Some(best) = best(&mean(all.iter().map(Gains::values))) else {
+            let (indices, left_out) = largest(&mean(all.iter().map(Gains::values)), SHORTLIST.min(count - step));
+            if indices.is_empty() {
                 break;
-            };
-            for (member, gains) in members.iter_mut().zip(&all) {
-                gains.append(member.covariance, &mut member.state, best)?;
             }
-            observer.trace(&self.trace_point(members, step + 1));
-            observer.progress(Progress { what: "inducing points", done: step + 1, total: Some(count), chains: None });
+            let mut lists: Vec<Shortlist> = members
+                .iter()
+                .zip(&all)
+                .map(|(member, gains)| Shortlist::new(member.covariance, &member.state, gains, &indices))
+                .collect::<Result<_, _>>()?;
+            let (end, first) = ((step + BATCH).min(count), step);
+            while step < end {
+                if observer.interrupted() {
+                    return Err(GpError::Interrupted);
+                }
+                let gains = mean(lists.iter().map(Shortlist::values));
+                // One that was left out may be better by now.
+                let Some(best) = best(&gains).filter(|best| step == first || gains[*best] >= left_out) else {
+                    break;
+                };
+                for (member, list) in members.iter_mut().zip(&mut lists) {
+                    list.append(member.covariance, &mut member.state, best)?;
+                }
+                step += 1;
+                observer.trace(&self.trace_point(members, step));
+                observer.progress(Progress { what: "inducing points", done: step, total: Some(count), chains: None });
+            }
         }
         Ok(())
     }

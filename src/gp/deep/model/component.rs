@@ -7,7 +7,8 @@ use crate::gp::deep::design::Design;
 use crate::gp::deep::knots;
 use crate::gp::deep::warped::Warped;
 use crate::gp::kernel::{Covariance, Hyper};
-use crate::gp::linalg::{Side, dot, gemm_nn, row_slices, solve_triangular};
+use crate::gp::linalg::panels::{LANES, Lane};
+use crate::gp::linalg::{Triangle, for_this_processor, gemm_nn, multiply_add};
 
 /// Hidden layers and top layer of one particle.
 #[derive(Debug, Clone)]
@@ -85,9 +86,9 @@ pub(super) struct Top {
     /// The posterior mean is k(·, anchors) alpha.
     pub alpha: Array1<f64>,
     /// The factor of K_mm, or of K + γ²I.
-    pub lower: Array2<f64>,
+    pub lower: Triangle,
     /// The factor of B; `None` for an exact top layer.
-    pub lower_b: Option<Array2<f64>>,
+    pub lower_b: Option<Triangle>,
 }
 
 impl Component {
@@ -147,23 +148,52 @@ impl Component {
     ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
         let inputs = self.last_inputs(design, rows)?;
         let stars = design.top(rows.x.view(), inputs.view(), hyper)?;
-        let mut k = Array2::zeros((rows.x.nrows(), self.top.anchors.len()));
-        stars.tile(0, &self.top.anchors, k.view_mut())?;
         let alpha = self.top.alpha.as_slice().unwrap_or_default();
-        let mean = row_slices(&k).take(count).map(|row| dot(row, alpha)).collect();
-        if !variance {
-            return Ok((mean, Vec::new()));
-        }
-        solve_triangular(Side::RightTransposed, self.top.lower.view(), k.view_mut())?;
-        let mut remaining: Vec<f64> = row_slices(&k).take(count).map(|row| hyper.variance - dot(row, row)).collect();
-        if let Some(lower_b) = &self.top.lower_b {
-            solve_triangular(Side::RightTransposed, lower_b.view(), k.view_mut())?;
-            remaining.iter_mut().zip(row_slices(&k)).for_each(|(value, row)| *value += dot(row, row));
-        }
+        let (mut mean, mut remaining) = (vec![0.0; count], vec![0.0; if variance { count } else { 0 }]);
+        stars.for_panels(0..count, &self.top.anchors, None, &mut |rows, k| {
+            let store = |lane: Lane, to: &mut [f64]| to[rows.clone()].copy_from_slice(&lane[..rows.len()]);
+            store(weighted(k, alpha), &mut mean);
+            if variance {
+                self.top.lower.solve(k);
+                let mut left = squares(&k[..alpha.len()]).map(|explained| hyper.variance - explained);
+                if let Some(lower_b) = &self.top.lower_b {
+                    lower_b.solve(k);
+                    let back = squares(&k[..alpha.len()]);
+                    left.iter_mut().zip(back).for_each(|(left, back)| *left += back);
+                }
+                store(left, &mut remaining);
+            }
+        })?;
         // max(0) would turn NaN, the answer to an invalid row, into certainty.
         for value in &mut remaining {
             *value = if *value < 0.0 { 0.0 } else { *value };
         }
         Ok((mean, remaining))
+    }
+}
+
+for_this_processor! {
+    // Σⱼ kⱼ αⱼ of eight rows.
+    fn weighted(k: &[Lane], alpha: &[f64]) -> Lane {
+        let mut sums = [0.0; LANES];
+        for (k, alpha) in k.iter().zip(alpha) {
+            for (sum, k) in sums.iter_mut().zip(k) {
+                *sum = multiply_add::<FUSED>(*k, *alpha, *sum);
+            }
+        }
+        sums
+    }
+}
+
+for_this_processor! {
+    // Σⱼ vⱼ² of eight rows.
+    fn squares(v: &[Lane]) -> Lane {
+        let mut sums = [0.0; LANES];
+        for v in v {
+            for (sum, v) in sums.iter_mut().zip(v) {
+                *sum = multiply_add::<FUSED>(*v, *v, *sum);
+            }
+        }
+        sums
     }
 }

@@ -24,7 +24,7 @@ use crate::gp::deep::hidden::stationary;
 use crate::gp::deep::knots::Knots;
 use crate::gp::deep::options::{Architecture, PriorMean};
 use crate::gp::deep::sampler::Chain;
-use crate::gp::linalg::Cholesky;
+use crate::gp::linalg::{Cholesky, Triangle};
 
 type Numbers = BTreeMap<String, Array2<f64>>;
 
@@ -295,13 +295,13 @@ impl Reader<'_> {
         if exact {
             let y: Array1<f64> = self.matrix("y", Some(1), Some(m))?.into_iter().collect();
             let top = ExactTop::new(anchors, y.view(), hyper.noise)?;
-            let (anchors, alpha, lower) = (top.covariance, top.alpha, top.factor.into_lower());
+            let (anchors, alpha, lower) = (top.covariance, top.alpha, Triangle::new(top.factor.lower())?);
             return Ok(Top { anchors, alpha, lower, lower_b: None });
         }
         let alpha: Array1<f64> = self.matrix(&name("alpha"), Some(1), Some(m))?.into_iter().collect();
         let factor = |what: &str| {
             let lower = self.matrix(&name(what), Some(m), Some(m))?;
-            Cholesky::from_lower(lower).map(Cholesky::into_lower)
+            Triangle::new(Cholesky::from_lower(lower)?.lower())
         };
         Ok(Top { anchors, alpha, lower: factor("lower")?, lower_b: Some(factor("lower_b")?) })
     }

@@ -1,0 +1,108 @@
+"""Accuracy against seconds: the cases of pipelines/frontier.yaml and other methods on the same rows.
+
+Usage: frontier.py RESULTS DATA. Trains what benches/peers/others.py knows and RESULTS/frontier-others.json lacks, prints a table
+and draws benches/frontier.svg.
+"""
+
+import json
+import math
+import pathlib
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import others
+
+HERE = pathlib.Path(__file__).parent
+COLOURS = {"hmc": "#1f6feb", "pcn": "#d1690e"}
+
+
+def newest(results, table):
+    """The files of the newest run of the pipeline that has all of its cases."""
+    files = sorted((results / table / "pipeline=frontier").rglob("*.parquet"))
+    if not files:
+        sys.exit(f"no results of pipelines/frontier.yaml in {results}: run it first")
+    return files
+
+
+def rows(results, table):
+    """All rows, later runs last."""
+    return pa.concat_tables([pq.read_table(file) for file in newest(results, table)], promote_options="default").to_pylist()
+
+
+def points(results):
+    """(sampler, m): SMSE, seconds, processor seconds and coverage; a later run replaces an earlier one."""
+    found = {}
+    for row in rows(results, "metrics"):
+        if row["metric"] in ("smse", "coverage_95") and row["fold"] is not None and row["split"] == "test":
+            m = int(dict(part.split("=") for part in row["case"].split(","))["m"])
+            found.setdefault((row["stage"], m), {})[row["metric"]] = row["value"]
+    for row in rows(results, "timings"):
+        if row["phase"] == "offline":
+            m = int(dict(part.split("=") for part in row["case"].split(","))["m"])
+            sampler = row["stage"].removesuffix("-model")
+            if (sampler, m) in found:
+                found[sampler, m].update(wall_s=row["wall_s"], cpu_s=row["cpu_s"])
+    return dict(sorted(found.items()))
+
+
+def table(ours, theirs):
+    lines = ["| | SMSE | 95 % coverage | seconds | processor seconds |", "|---|---:|---:|---:|---:|"]
+    for (sampler, m), at in ours.items():
+        lines.append(f"| STRIDE, {sampler}, m = {m} | {at['smse']:.4f} | {at['coverage_95']:.3f} | {at['wall_s']:.0f} | {at['cpu_s']:.0f} |")
+    for name, at in theirs.items():
+        lines.append(f"| {name} | {at['smse']:.4f} | | {at['wall_s']:.0f} | {at['cpu_s']:.0f} |")
+    return "\n".join(lines)
+
+
+def picture(ours, theirs):
+    width, height, left, right, top, bottom = 760, 420, 60, 200, 20, 50
+    seconds = [at["cpu_s"] for at in ours.values()]
+    errors = [at["smse"] for at in [*ours.values(), *theirs.values()]]
+    x0, x1 = math.log10(min(seconds)) - 0.1, math.log10(max(seconds)) + 0.1
+    y0, y1 = math.floor(min(errors) * 50) / 50, math.ceil(max(errors) * 50) / 50
+    at_x = lambda s: left + (math.log10(s) - x0) / (x1 - x0) * (width - left - right)
+    at_y = lambda e: top + (y1 - e) / (y1 - y0) * (height - top - bottom)
+    end = width - right
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="{(left + end) / 2}" y="{height - 10}" text-anchor="middle">processor seconds of training (2 cores)</text>',
+        f'<text transform="translate(16 {height / 2}) rotate(-90)" text-anchor="middle">SMSE</text>',
+    ]
+    for k in range(round((y1 - y0) * 50) + 1):
+        e = y0 + k / 50
+        out.append(f'<path d="M{left} {at_y(e):.1f}H{end}" stroke="#ddd"/>')
+        out.append(f'<text x="{left - 6}" y="{at_y(e) + 4:.1f}" text-anchor="end">{e:.2f}</text>')
+    for s in (s * 10**k for k in range(6) for s in (1, 2, 5)):
+        if x0 <= math.log10(s) <= x1:
+            out.append(f'<path d="M{at_x(s):.1f} {top}V{height - bottom}" stroke="#eee"/>')
+            out.append(f'<text x="{at_x(s):.1f}" y="{height - bottom + 16}" text-anchor="middle">{s}</text>')
+    for name, at in theirs.items():
+        y = at_y(at["smse"])
+        out.append(f'<path d="M{left} {y:.1f}H{end}" stroke="#555" stroke-dasharray="5 4"/>')
+        out.append(f'<text x="{end + 6}" y="{y + 4:.1f}" fill="#333">{name}</text>')
+    for sampler, colour in COLOURS.items():
+        chosen = [(at_x(at["cpu_s"]), at_y(at["smse"]), m) for (name, m), at in ours.items() if name == sampler]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in chosen)
+        out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        for x, y, m in chosen:
+            out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
+            out.append(f'<text x="{x + 7:.1f}" y="{y - 6:.1f}" fill="{colour}">{sampler}, m = {m}</text>')
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def main(results, data):
+    results = pathlib.Path(results)
+    ours = points(results)
+    predictions = newest(results, "predictions")[-1]
+    known = results / "frontier-others.json"
+    others.main(data, predictions, known)
+    theirs = json.loads(known.read_text())
+    print(table(ours, theirs))
+    (HERE.parent / "frontier.svg").write_text(picture(ours, theirs))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
