@@ -9,7 +9,7 @@ use ndarray::{Array1, Array2, ArrayView1, Axis};
 
 use super::hidden::Linear;
 use crate::gp::kernel::{Against, Covariance, PointRows, Stationary};
-use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, products, room};
+use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, multiply, products, room};
 use crate::gp::linalg::{Cross, Triangle, clear_missing, for_this_processor, multiply_add};
 
 /// What all rows share.
@@ -144,12 +144,6 @@ for_this_processor! {
             }
         }
         sums
-    }
-}
-
-for_this_processor! {
-    fn multiply(bar: &[Lane], places: &[[f64; BLOCK]], own: &mut [Lane; BLOCK]) {
-        *own = products::<FUSED>(bar, places);
     }
 }
 

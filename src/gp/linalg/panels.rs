@@ -65,6 +65,13 @@ pub(crate) fn products<const FUSED: bool>(a: &[Lane], b: &[Block]) -> [Lane; BLO
     sums
 }
 
+for_this_processor! {
+    /// [`products`] into out, for callers that do nothing else with them.
+    pub(crate) fn multiply(a: &[Lane], b: &[Block], out: &mut [Lane; BLOCK]) {
+        *out = products::<FUSED>(a, b);
+    }
+}
+
 /// A lower triangular matrix, ready to solve with.
 #[derive(Debug, Clone)]
 pub struct Triangle {

@@ -7,7 +7,7 @@ use ndarray::{ArrayView2, s};
 use super::TrainingRows;
 use crate::gp::deep::design::Design;
 use crate::gp::kernel::PointRows;
-use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, load, products};
+use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, load, multiply, room};
 use crate::gp::linalg::{for_this_processor, multiply_add};
 
 /// Hidden layers of one particle in this form, with the scale of the top layer.
@@ -48,11 +48,10 @@ impl<'a> Linear<'a> {
 
     /// The rows, for one thread.
     pub fn rows(&self) -> LinearRows<'_, 'a> {
-        let outputs = self.centre.len().div_ceil(BLOCK) * BLOCK;
         LinearRows {
             linear: self,
             basis: vec![[0.0; LANES]; self.basis.ncols()],
-            values: vec![[0.0; LANES]; outputs],
+            values: vec![[0.0; LANES]; room(self.centre.len())],
             mean: vec![[0.0; LANES]; self.centre.len()],
         }
     }
@@ -84,12 +83,6 @@ impl PointRows for LinearRows<'_, '_> {
             load(mean.slice(s![rows, ..]), &mut self.mean);
         }
         scale(&self.values, &self.mean, linear.centre, linear.length, points)
-    }
-}
-
-for_this_processor! {
-    fn multiply(basis: &[Lane], weights: &[[f64; BLOCK]], values: &mut [Lane; BLOCK]) {
-        *values = products::<FUSED>(basis, weights);
     }
 }
 
