@@ -18,32 +18,27 @@ HERE = pathlib.Path(__file__).parent
 COLOURS = {"hmc": "#1f6feb", "pcn": "#d1690e"}
 
 
-def newest(results, table):
-    """The files of the newest run of the pipeline that has all of its cases."""
-    files = sorted((results / table / "pipeline=frontier").rglob("*.parquet"))
-    if not files:
-        sys.exit(f"no results of pipelines/frontier.yaml in {results}: run it first")
-    return files
+def files(results, table):
+    """The files of a table, oldest run first."""
+    found = sorted((results / table / "pipeline=frontier").rglob("*.parquet"))
+    return found or sys.exit(f"no results of pipelines/frontier.yaml in {results}: run it first")
 
 
 def rows(results, table):
-    """All rows, later runs last."""
-    return pa.concat_tables([pq.read_table(file) for file in newest(results, table)], promote_options="default").to_pylist()
+    return pa.concat_tables([pq.read_table(file) for file in files(results, table)], promote_options="default").to_pylist()
 
 
 def points(results):
-    """(sampler, m): SMSE, seconds, processor seconds and coverage; a later run replaces an earlier one."""
+    """(sampler, m): SMSE, coverage and seconds of training; a later run replaces an earlier one."""
+    inducing = lambda row: int(dict(part.split("=") for part in row["case"].split(","))["m"])
     found = {}
     for row in rows(results, "metrics"):
         if row["metric"] in ("smse", "coverage_95") and row["fold"] is not None and row["split"] == "test":
-            m = int(dict(part.split("=") for part in row["case"].split(","))["m"])
-            found.setdefault((row["stage"], m), {})[row["metric"]] = row["value"]
+            found.setdefault((row["stage"], inducing(row)), {})[row["metric"]] = row["value"]
     for row in rows(results, "timings"):
-        if row["phase"] == "offline":
-            m = int(dict(part.split("=") for part in row["case"].split(","))["m"])
-            sampler = row["stage"].removesuffix("-model")
-            if (sampler, m) in found:
-                found[sampler, m].update(wall_s=row["wall_s"], cpu_s=row["cpu_s"])
+        at = found.get((row["stage"].removesuffix("-model"), inducing(row)))
+        if at and row["phase"] == "offline":
+            at.update(wall_s=row["wall_s"], cpu_s=row["cpu_s"])
     return dict(sorted(found.items()))
 
 
@@ -96,7 +91,7 @@ def picture(ours, theirs):
 def main(results, data):
     results = pathlib.Path(results)
     ours = points(results)
-    predictions = newest(results, "predictions")[-1]
+    predictions = files(results, "predictions")[-1]
     known = results / "frontier-others.json"
     others.main(data, predictions, known)
     theirs = json.loads(known.read_text())

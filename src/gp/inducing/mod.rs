@@ -7,6 +7,7 @@ mod gains;
 mod shortlist;
 
 use ndarray::ArrayView1;
+use rayon::prelude::*;
 
 use super::GpError;
 use super::kernel::Covariance;
@@ -75,7 +76,7 @@ impl Choice<'_> {
                 break;
             }
             let mut lists: Vec<Shortlist> = members
-                .iter()
+                .par_iter()
                 .zip(&all)
                 .map(|(member, gains)| Shortlist::new(member.covariance, &member.state, gains, &indices))
                 .collect::<Result<_, _>>()?;
@@ -89,9 +90,10 @@ impl Choice<'_> {
                 let Some(best) = best(&gains).filter(|best| step == first || gains[*best] >= left_out) else {
                     break;
                 };
-                for (member, list) in members.iter_mut().zip(&mut lists) {
-                    list.append(member.covariance, &mut member.state, best)?;
-                }
+                members
+                    .par_iter_mut()
+                    .zip(&mut lists)
+                    .try_for_each(|(member, list)| list.append(member.covariance, &mut member.state, best))?;
                 step += 1;
                 observer.trace(&self.trace_point(members, step));
                 observer.progress(Progress { what: "inducing points", done: step, total: Some(count), chains: None });
@@ -114,25 +116,24 @@ impl Choice<'_> {
                 return Err(GpError::Interrupted);
             }
             let losses: Vec<Vec<f64>> =
-                members.iter().map(|member| member.state.removals()).collect::<Result<_, _>>()?;
+                members.par_iter().map(|member| member.state.removals()).collect::<Result<_, _>>()?;
             let losses = mean(losses.iter().map(Vec::as_slice));
             let Some(j) = best(&losses) else {
                 break;
             };
             let before: Vec<State<C>> = members.iter().map(|member| member.state.clone()).collect();
             let removed = chosen(members)[j];
-            for member in members.iter_mut() {
-                member.state.remove(member.covariance, j)?;
-            }
+            members.par_iter_mut().try_for_each(|member| member.state.remove(member.covariance, j))?;
             let tried = self.draw(chosen(members), step, &[removed]);
             let all = self.gains(members, &tried)?;
             let gains = mean(all.iter().map(Gains::values));
             // The removed point stands last. Unless another is better than it, nothing has happened.
             match best(&gains) {
                 Some(index) if gains[index] > gains[tried.len() - 1] && gains[index] + losses[j] > 0.0 => {
-                    for (member, gains) in members.iter_mut().zip(&all) {
-                        gains.append(member.covariance, &mut member.state, index)?;
-                    }
+                    members
+                        .par_iter_mut()
+                        .zip(&all)
+                        .try_for_each(|(member, gains)| gains.append(member.covariance, &mut member.state, index))?;
                     exchanged += 1;
                 }
                 _ => members.iter_mut().zip(before).for_each(|(member, before)| member.state = before),
@@ -144,7 +145,7 @@ impl Choice<'_> {
     }
 
     fn gains<C: Covariance>(&self, members: &[Member<'_, C>], tried: &[usize]) -> Result<Vec<Gains>, GpError> {
-        members.iter().map(|member| Gains::new(member.covariance, self.y, &member.state, tried)).collect()
+        members.par_iter().map(|member| Gains::new(member.covariance, self.y, &member.state, tried)).collect()
     }
 
     // Rows to try in a step, none of them chosen yet; `always` comes last.

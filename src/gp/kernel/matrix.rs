@@ -26,15 +26,16 @@ impl Points {
         if centre.len() != d || lengths.len() != 1 && lengths.len() != d {
             return Err(GpError::shape(format!("{d} features, {} means, {} lengths", centre.len(), lengths.len())));
         }
+        let rates: Vec<f64> = lengths.iter().map(|length| 1.0 / length).collect();
         let mut rows = x.as_standard_layout().into_owned();
         let all = rows.as_slice_mut().unwrap_or_default();
         for row in all.chunks_exact_mut(d.max(1)) {
             // Two loops without a choice inside: they become vector instructions.
-            if let [length] = lengths {
-                row.iter_mut().zip(centre).for_each(|(value, centre)| *value = (*value - centre) / length);
+            if let [rate] = rates[..] {
+                row.iter_mut().zip(centre).for_each(|(value, centre)| *value = (*value - centre) * rate);
             } else {
-                let scales = centre.iter().zip(lengths);
-                row.iter_mut().zip(scales).for_each(|(value, (centre, length))| *value = (*value - centre) / length);
+                let scales = centre.iter().zip(&rates);
+                row.iter_mut().zip(scales).for_each(|(value, (centre, rate))| *value = (*value - centre) * rate);
             }
         }
         let norms = rows.outer_iter().map(|row| row.iter().map(|v| v * v).sum()).collect();

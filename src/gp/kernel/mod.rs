@@ -69,15 +69,14 @@ impl Kernel {
     pub(crate) fn covariances(self, variance: f64, r2: &mut [f64]) {
         // As many as the first cache holds twice.
         const PIECE: usize = 256;
+        if self == Self::Rbf {
+            return scaled_exp_in_place(r2, -0.5, variance);
+        }
         let mut distances = [0.0; PIECE];
         for values in r2.chunks_mut(PIECE) {
             let s = &mut distances[..values.len()];
             let scale = match self {
-                Self::Rbf => {
-                    scaled_exp_in_place(values, -0.5, variance);
-                    continue;
-                }
-                Self::Matern12 => 1.0,
+                Self::Rbf | Self::Matern12 => 1.0,
                 Self::Matern32 => SQRT_3,
                 Self::Matern52 => SQRT_5,
             };

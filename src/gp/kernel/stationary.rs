@@ -142,7 +142,7 @@ impl Stationary {
     ) -> Result<(), GpError> {
         lower.map_or(Ok(()), |lower| lower.check(self.len()))?;
         Against::new(&self.points, self.len()).panels(from, rows, |rows, panel| {
-            self.kernel.covariances(self.variance, panel.as_flattened_mut());
+            self.kernel.covariances(self.variance, panel[..self.len()].as_flattened_mut());
             if let Some(lower) = lower {
                 lower.solve(panel);
             }

@@ -1,122 +1,35 @@
 //! V Vᵀ, V y and A Bᵀ, from panels of eight rows as they come.
 //!
-//! A panel holds entry j of its eight rows side by side, and that is the direction these sums run in: no factor has to
-//! be copied into another order, and the sums of six by two entries stay in registers for a whole tile of rows.
+//! Panels wait until there are enough of them for a product of matrices. The left factor is used as it comes, block by block;
+//! the right one is turned, so that one vector instruction serves several of its entries.
 
 use ndarray::{Array1, Array2, ArrayView1};
 
 use super::panels::{BLOCK, LANES, Lane};
 use super::processor::{for_this_processor, multiply_add};
 
-/// Panels of a tile: what two blocks of entries need of it stays in the first cache.
-const PANELS: usize = 32;
-/// Blocks that meet all others before the next ones do: they stay in the second cache.
-const GROUP: usize = 8;
-/// What one vector instruction takes.
-const QUAD: usize = 4;
-/// Entries on the right side of one pass: with six on the left side, as many sums as registers hold.
-const RIGHT: usize = 2;
+/// Panels of a tile: what a left and a right block need of it stays in the first cache.
+const PANELS: usize = 16;
+/// Left blocks that meet all right ones before the next ones do: they stay in the second cache.
+const GROUP: usize = 32;
 
-type Square = [[f64; BLOCK]; BLOCK];
-/// Six entries of eight rows.
-type Entries = [Lane; BLOCK];
-
-// Panels waiting to be multiplied.
-#[derive(Debug, Clone)]
-struct Tile {
-    blocks: usize,
-    // Block by block: `[blocks][PANELS]`.
-    entries: Vec<Entries>,
-    filled: usize,
-}
-
-impl Tile {
-    fn new(m: usize) -> Self {
-        let blocks = m.div_ceil(BLOCK);
-        Self { blocks, entries: vec![[[0.0; LANES]; BLOCK]; blocks * PANELS], filled: 0 }
-    }
-
-    // Whether it is full then.
-    fn add(&mut self, panel: &[Lane]) -> bool {
-        let (whole, rest) = panel.as_chunks::<BLOCK>();
-        let mut blocks = self.entries.chunks_exact_mut(PANELS);
-        for (entries, block) in whole.iter().zip(&mut blocks) {
-            block[self.filled] = *entries;
-        }
-        if let (false, Some(block)) = (rest.is_empty(), blocks.next()) {
-            block[self.filled][..rest.len()].copy_from_slice(rest);
-        }
-        self.filled += 1;
-        self.filled == PANELS
-    }
-
-    fn block(&self, number: usize) -> &[Entries] {
-        &self.entries[number * PANELS..][..self.filled]
-    }
-}
-
-/// V Vᵀ and V y over the rows that have been added.
-#[derive(Debug, Clone)]
-pub(crate) struct Gram {
-    m: usize,
-    tile: Tile,
-    // The blocks of the lower triangle of V Vᵀ, row by row.
-    squares: Vec<Square>,
-    // V y, not yet summed over the lanes.
-    products: Vec<Lane>,
-}
-
-impl Gram {
-    /// No rows yet, of m entries.
-    pub fn new(m: usize) -> Self {
-        let tile = Tile::new(m);
-        Self {
-            m,
-            squares: vec![[[0.0; BLOCK]; BLOCK]; tile.blocks * (tile.blocks + 1) / 2],
-            products: vec![[0.0; LANES]; m],
-            tile,
-        }
-    }
-
-    /// Adds up to eight rows with their y: `[b]`. What the panel holds of rows that are missing is cleared.
-    pub fn add(&mut self, panel: &mut [Lane], y: ArrayView1<'_, f64>) {
-        clear_missing(panel, y.len());
-        let lane: Lane = std::array::from_fn(|i| y.get(i).copied().unwrap_or(0.0));
-        add_products(&mut self.products, panel, &lane);
-        if self.tile.add(panel) {
-            self.empty();
-        }
-    }
-
-    // Adds the tile to the squares.
-    fn empty(&mut self) {
-        let tile = &self.tile;
-        for group in (0..tile.blocks).step_by(GROUP) {
-            for left in group..tile.blocks {
-                for right in group..(group + GROUP).min(left + 1) {
-                    add_square(tile.block(left), tile.block(right), &mut self.squares[left * (left + 1) / 2 + right]);
-                }
-            }
-        }
-        self.tile.filled = 0;
-    }
-
-    /// V Vᵀ, `[m, m]`, of which only the lower triangle is meant, and V y, `[m]`.
-    pub fn finish(mut self) -> (Array2<f64>, Array1<f64>) {
-        self.empty();
-        let mut w = Array2::zeros((self.m, self.m));
-        let places = (0..self.tile.blocks).flat_map(|left| (0..=left).map(move |right| (left, right)));
-        places.zip(&self.squares).for_each(|(place, square)| put(square, place, &mut w));
-        (w, self.products.iter().map(|lane| lane.iter().sum()).collect())
-    }
-}
+/// Six left entries of eight rows.
+type Left = [Lane; BLOCK];
+/// Eight right entries of eight rows, row by row.
+type Right = [[f64; LANES]; LANES];
+/// Sums of products of six left and eight right entries.
+type Square = [[f64; LANES]; BLOCK];
 
 /// A Bᵀ over the rows that have been added, whose entries are those of two panels.
 #[derive(Debug, Clone)]
 pub(crate) struct Cross {
     size: (usize, usize),
-    left: Tile,
-    right: Tile,
+    // Whether only the lower triangle is wanted.
+    lower: bool,
+    // Panels waiting to be multiplied, by blocks: `[blocks][PANELS]`.
+    left: Vec<Left>,
+    right: Vec<Right>,
+    waiting: usize,
     // By left blocks.
     squares: Vec<Square>,
 }
@@ -124,36 +37,102 @@ pub(crate) struct Cross {
 impl Cross {
     /// No rows yet, of `size` entries on the left and on the right.
     pub fn new(size: (usize, usize)) -> Self {
-        let (left, right) = (Tile::new(size.0), Tile::new(size.1));
-        let squares = vec![[[0.0; BLOCK]; BLOCK]; left.blocks * right.blocks];
-        Self { size, left, right, squares }
+        Self::of(size, false)
+    }
+
+    fn of(size: (usize, usize), lower: bool) -> Self {
+        let (left, right) = (size.0.div_ceil(BLOCK), size.1.div_ceil(LANES));
+        Self {
+            size,
+            lower,
+            left: vec![[[0.0; LANES]; BLOCK]; left * PANELS],
+            right: vec![[[0.0; LANES]; LANES]; right * PANELS],
+            waiting: 0,
+            squares: vec![[[0.0; LANES]; BLOCK]; left * right],
+        }
     }
 
     /// Adds eight rows; of a row that is missing, one side must be zero and the other finite.
     pub fn add(&mut self, left: &[Lane], right: &[Lane]) {
-        self.left.add(left);
-        if self.right.add(right) {
-            self.empty();
+        let now = self.waiting;
+        for (block, entries) in self.left.chunks_exact_mut(PANELS).zip(left.chunks(BLOCK)) {
+            match <&Left>::try_from(entries) {
+                Ok(entries) => block[now] = *entries,
+                Err(_) => block[now][..entries.len()].copy_from_slice(entries),
+            }
+        }
+        for (block, entries) in self.right.chunks_exact_mut(PANELS).zip(right.chunks(LANES)) {
+            if let Ok(entries) = <&[Lane; LANES]>::try_from(entries) {
+                turn(entries, &mut block[now]);
+            } else {
+                let mut padded = [[0.0; LANES]; LANES];
+                padded[..entries.len()].copy_from_slice(entries);
+                turn(&padded, &mut block[now]);
+            }
+        }
+        self.waiting += 1;
+        if self.waiting == PANELS {
+            self.multiply();
         }
     }
 
-    fn empty(&mut self) {
-        for (left, squares) in self.squares.chunks_exact_mut(self.right.blocks.max(1)).enumerate() {
-            for (right, square) in squares.iter_mut().enumerate() {
-                add_square(self.left.block(left), self.right.block(right), square);
+    // Adds the waiting panels to the squares.
+    fn multiply(&mut self) {
+        let (lefts, rights) = (self.left.len() / PANELS, self.right.len() / PANELS);
+        let waiting = std::mem::take(&mut self.waiting);
+        for group in (0..lefts).step_by(GROUP) {
+            for (b, right) in self.right.chunks_exact(PANELS).enumerate() {
+                let first = if self.lower { b * LANES / BLOCK } else { 0 };
+                for a in first.max(group)..lefts.min(group + GROUP) {
+                    let left = &self.left[a * PANELS..][..waiting];
+                    add_products(left, &right[..waiting], &mut self.squares[a * rights + b]);
+                }
             }
         }
-        (self.left.filled, self.right.filled) = (0, 0);
     }
 
     /// The sums, `[left, right]`.
     pub fn finish(mut self) -> Array2<f64> {
-        self.empty();
+        self.multiply();
+        let (rows, columns) = self.size;
         let mut sums = Array2::zeros(self.size);
-        let right_blocks = self.right.blocks;
-        let places = (0..self.left.blocks).flat_map(|left| (0..right_blocks).map(move |right| (left, right)));
-        places.zip(&self.squares).for_each(|(place, square)| put(square, place, &mut sums));
+        let by_left = self.squares.chunks_exact(columns.div_ceil(LANES).max(1));
+        for (squares, a) in by_left.zip((0..rows).step_by(BLOCK)) {
+            for (square, b) in squares.iter().zip((0..columns).step_by(LANES)) {
+                for (i, row) in (a..rows).zip(square) {
+                    (b..columns).zip(row).for_each(|(j, value)| sums[[i, j]] = *value);
+                }
+            }
+        }
         sums
+    }
+}
+
+/// V Vᵀ and V y over the rows that have been added.
+#[derive(Debug, Clone)]
+pub(crate) struct Gram {
+    w: Cross,
+    // V y, not yet summed over the lanes.
+    vy: Vec<Lane>,
+}
+
+impl Gram {
+    /// No rows yet, of m entries.
+    pub fn new(m: usize) -> Self {
+        Self { w: Cross::of((m, m), true), vy: vec![[0.0; LANES]; m] }
+    }
+
+    /// Adds up to eight rows with their y: `[b]`. What the panel holds of rows that are missing is cleared.
+    pub fn add(&mut self, panel: &mut [Lane], y: ArrayView1<'_, f64>) {
+        clear_missing(panel, y.len());
+        let lane: Lane = std::array::from_fn(|i| y.get(i).copied().unwrap_or(0.0));
+        add_multiples(&mut self.vy, panel, &lane);
+        self.w.add(panel, panel);
+    }
+
+    /// V Vᵀ, `[m, m]`, of which only the lower triangle is meant, and V y, `[m]`.
+    pub fn finish(self) -> (Array2<f64>, Array1<f64>) {
+        (self.w.finish(), self.vy.iter().map(|lane| lane.iter().sum()).collect())
     }
 }
 
@@ -166,16 +145,8 @@ pub(crate) fn clear_missing(panel: &mut [Lane], count: usize) {
     }
 }
 
-// A square to its place among the blocks of a matrix.
-fn put(square: &Square, (left, right): (usize, usize), into: &mut Array2<f64>) {
-    let (rows, columns) = into.dim();
-    for (i, row) in (left * BLOCK..rows).zip(square) {
-        (right * BLOCK..columns).zip(row).for_each(|(j, value)| into[[i, j]] = *value);
-    }
-}
-
 for_this_processor! {
-    fn add_products(total: &mut [Lane], panel: &[Lane], y: &Lane) {
+    fn add_multiples(total: &mut [Lane], panel: &[Lane], y: &Lane) {
         for (total, values) in total.iter_mut().zip(panel) {
             for ((total, value), y) in total.iter_mut().zip(values).zip(y) {
                 *total = multiply_add::<FUSED>(*value, *y, *total);
@@ -184,38 +155,30 @@ for_this_processor! {
     }
 }
 
-// square ← square + the sums over all rows of the products of left and right entries.
-fn add_square(left: &[Entries], right: &[Entries], square: &mut Square) {
-    for first in (0..BLOCK).step_by(RIGHT) {
-        let sums = products_of_entries(left, right, first);
-        for (row, sums) in square.iter_mut().zip(&sums) {
-            for (value, sum) in row[first..].iter_mut().zip(sums) {
-                *value += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+for_this_processor! {
+    fn turn(entries: &[Lane; LANES], rows: &mut Right) {
+        for (i, row) in rows.iter_mut().enumerate() {
+            for (value, lane) in row.iter_mut().zip(entries) {
+                *value = lane[i];
             }
         }
     }
 }
 
 for_this_processor! {
-    // The products with the right entries `first` and its neighbour. The last additions, across a vector, are left to the
-    // caller: seen together with them, the compiler takes this loop apart.
-    fn products_of_entries(left: &[Entries], right: &[Entries], first: usize) -> [[[f64; QUAD]; RIGHT]; BLOCK] {
-        let mut sums = [[[0.0; QUAD]; RIGHT]; BLOCK];
+    // square ← square + the sums over all rows of the products of left and right entries.
+    fn add_products(left: &[Left], right: &[Right], square: &mut Square) {
+        let mut sums = *square;
         for (left, right) in left.iter().zip(right) {
-            for half in 0..LANES / QUAD {
-                let right: [&[f64; QUAD]; RIGHT] =
-                    std::array::from_fn(|j| &right[first + j].as_chunks::<QUAD>().0[half]);
+            for (i, right) in right.iter().enumerate() {
                 for (sums, left) in sums.iter_mut().zip(left) {
-                    let left = &left.as_chunks::<QUAD>().0[half];
                     for (sum, right) in sums.iter_mut().zip(right) {
-                        for t in 0..QUAD {
-                            sum[t] = multiply_add::<FUSED>(left[t], right[t], sum[t]);
-                        }
+                        *sum = multiply_add::<FUSED>(left[i], *right, *sum);
                     }
                 }
             }
         }
-        sums
+        *square = sums;
     }
 }
 

@@ -5,7 +5,7 @@
 //! A panel holds eight rows, entry by entry: `panel[j][i]` is entry j of row i, so that one vector instruction
 //! serves several rows. What a row becomes does not depend on its neighbours or on its place in the panel.
 
-use ndarray::{ArrayView2, ArrayViewMut2};
+use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 
 use super::processor::{for_this_processor, multiply_add};
 use crate::gp::GpError;
@@ -162,6 +162,35 @@ for_this_processor! {
     }
 }
 
+/// All rows of a matrix in panels, for whoever reads them again and again.
+#[derive(Debug, Clone)]
+pub(crate) struct PanelRows {
+    inner: usize,
+    lanes: Vec<Lane>,
+}
+
+impl PanelRows {
+    /// The rows of a: `[n, k]`.
+    pub fn new(a: ArrayView2<'_, f64>) -> Self {
+        let inner = a.ncols();
+        let mut lanes = vec![[0.0; LANES]; a.nrows().div_ceil(LANES) * inner];
+        let rows = a.axis_chunks_iter(Axis(0), LANES);
+        rows.zip(lanes.chunks_exact_mut(inner.max(1))).for_each(|(rows, panel)| load(rows, panel));
+        Self { inner, lanes }
+    }
+
+    /// Number of columns k.
+    pub fn inner(&self) -> usize {
+        self.inner
+    }
+
+    /// The eight rows from `first` on, a multiple of eight: `[k]`. Rows beyond the last are zero.
+    pub fn panel(&self, first: usize) -> &[Lane] {
+        assert!(first.is_multiple_of(LANES), "panels begin at multiples of {LANES}, not at {first}");
+        &self.lanes[first / LANES * self.inner..][..self.inner]
+    }
+}
+
 /// Up to eight rows: `[b, n]` into a panel; rows that are missing become zero.
 pub(crate) fn load(rows: ArrayView2<'_, f64>, panel: &mut [Lane]) {
     match rows.to_slice() {
@@ -206,5 +235,31 @@ for_this_processor! {
                 *value = lane[i];
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_in_panels_are_the_rows_of_the_matrix() {
+        for n in [1, 7, 8, 9, 24] {
+            let a = ndarray::Array2::from_shape_fn((n, 3), |(i, j)| (10 * i + j) as f64 + 1.0);
+            let panels = PanelRows::new(a.view());
+            for first in (0..n).step_by(LANES) {
+                for (j, lane) in panels.panel(first).iter().enumerate() {
+                    let expected: Lane = std::array::from_fn(|i| a.get((first + i, j)).copied().unwrap_or(0.0));
+                    let same = lane.map(f64::to_bits) == expected.map(f64::to_bits);
+                    assert!(same, "{n} rows, from {first}, column {j}: {lane:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "multiples of 8")]
+    fn panels_that_begin_elsewhere_are_refused() {
+        PanelRows::new(ndarray::Array2::zeros((16, 2)).view()).panel(4);
     }
 }

@@ -9,6 +9,8 @@ use crate::gp::GpError;
 /// Rows of a tile in passes over training rows. A constant, so that sums do not depend on the machine.
 pub const TILE: usize = 512;
 
+/// The least number of tiles in a chunk: partial sums cost something too.
+const CHUNK: usize = 2;
 /// The largest number of chunks, and with it of threads that a pass can use.
 const CHUNKS: usize = 32;
 /// How many numbers the partial sums of all chunks may hold together (128 MiB).
@@ -24,7 +26,7 @@ pub(crate) fn over_chunks<A: Send>(
     work: impl Fn(Range<usize>) -> Result<A, GpError> + Sync,
 ) -> Result<Vec<A>, GpError> {
     let tiles = n.div_ceil(TILE);
-    let chunks = tiles.min(CHUNKS).min((PARTIAL_SUMS / size.max(1)).max(1));
+    let chunks = tiles.div_ceil(CHUNK).min(CHUNKS).min((PARTIAL_SUMS / size.max(1)).max(1));
     (0..chunks)
         .into_par_iter()
         // One by one: a thread that is done early can take what another has not begun.

@@ -12,8 +12,8 @@ use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Stationary};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{
-    Gram, Side, Triangle, add_all, add_gram, for_this_processor, gemm_nt, gemm_tn, mirror_lower, multiply_add,
-    over_chunks, solve_triangular, tiles,
+    Gram, Side, Triangle, add_all, add_gram, for_row_blocks, for_this_processor, gemm_nt, gemm_tn, mirror_lower,
+    multiply_add, over_chunks, solve_triangular, tiles,
 };
 
 /// Sums over all training rows, at fixed hyper-parameters and inducing points.
@@ -43,6 +43,8 @@ pub(crate) enum Whitening {
     Sums,
 }
 
+/// Rows of W that one thread adds up at a time.
+const ROWS_OF_TOTAL: usize = 64;
 /// By how much rounding may change ℓ, per row of the data.
 const ROUNDING_PER_ROW: f64 = 1e-10;
 
@@ -88,7 +90,7 @@ impl Whitening {
 
     /// The total of sums that were made this way, for lower: `[m, m]`.
     pub fn total(&self, lower: ArrayView2<'_, f64>, parts: impl IntoIterator<Item = Sums>) -> Result<Sums, GpError> {
-        let mut total = Sums::total(lower.nrows(), parts);
+        let mut total = Sums::total(lower.nrows(), parts)?;
         if matches!(self, Self::Sums) {
             solve_triangular(Side::Left, lower, total.w.view_mut())?;
             solve_triangular(Side::RightTransposed, lower, total.w.view_mut())?;
@@ -148,7 +150,7 @@ pub(crate) fn sums_with_slope(
         add_all(&mut slopes.dv, &part.dv);
         add_all(&mut slopes.dy, &part.dy);
     }
-    Ok((Sums::total(m, parts.into_iter().map(|(part, _)| part)), slopes))
+    Ok((Sums::total(m, parts.into_iter().map(|(part, _)| part))?, slopes))
 }
 
 /// total ← total + aᵀ y, for a: `[b, m]`, y: `[b]`, in the order of the rows.
@@ -189,14 +191,23 @@ impl Sums {
     }
 
     /// The sum of all parts, in their order.
-    pub fn total(m: usize, parts: impl IntoIterator<Item = Self>) -> Self {
+    pub fn total(m: usize, parts: impl IntoIterator<Item = Self>) -> Result<Self, GpError> {
+        let parts: Vec<Self> = parts.into_iter().collect();
         let mut total = Self::zeros(m);
-        for part in parts {
-            add_all(&mut total.w, &part.w);
+        for part in &parts {
             add_all(&mut total.vy, &part.vy);
         }
+        // On all threads: with many inducing points this is more memory than the caches hold.
+        for_row_blocks(&mut total.w, ROWS_OF_TOTAL, |first, mut rows| {
+            let end = first + rows.nrows();
+            let mut rows = rows.slice_mut(s![.., ..end]);
+            for part in &parts {
+                rows += &part.w.slice(s![first..end, ..end]);
+            }
+            Ok(())
+        })?;
         mirror_lower(&mut total.w);
-        total
+        Ok(total)
     }
 }
 

@@ -7,14 +7,14 @@ use ndarray::{ArrayView2, s};
 use super::TrainingRows;
 use crate::gp::deep::design::Design;
 use crate::gp::kernel::PointRows;
-use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, load, multiply, room};
+use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, PanelRows, load, multiply, room};
 use crate::gp::linalg::{for_this_processor, multiply_add};
 
 /// Hidden layers of one particle in this form, with the scale of the top layer.
 #[derive(Debug)]
 pub(in crate::gp::deep) struct Linear<'a> {
     /// `[n, r]`.
-    basis: ArrayView2<'a, f64>,
+    basis: &'a PanelRows,
     /// The prior mean, `[n, D]`; `None`: zero.
     mean: Option<ArrayView2<'a, f64>>,
     /// By outputs, `[D, r]`.
@@ -28,7 +28,7 @@ impl<'a> Linear<'a> {
     pub fn new(
         design: &'a Design,
         rows: &'a TrainingRows,
-        basis: ArrayView2<'a, f64>,
+        basis: &'a PanelRows,
         weights: ArrayView2<'_, f64>,
         length: f64,
     ) -> Self {
@@ -38,7 +38,7 @@ impl<'a> Linear<'a> {
 
     /// Number of anchors r.
     pub fn anchors(&self) -> usize {
-        self.basis.ncols()
+        self.basis.inner()
     }
 
     /// The correlation length of the top layer.
@@ -50,7 +50,7 @@ impl<'a> Linear<'a> {
     pub fn rows(&self) -> LinearRows<'_, 'a> {
         LinearRows {
             linear: self,
-            basis: vec![[0.0; LANES]; self.basis.ncols()],
+            basis: &[],
             values: vec![[0.0; LANES]; room(self.centre.len())],
             mean: vec![[0.0; LANES]; self.centre.len()],
         }
@@ -60,7 +60,7 @@ impl<'a> Linear<'a> {
 /// Rows of [`Linear`], with room for eight of them.
 pub(in crate::gp::deep) struct LinearRows<'l, 'a> {
     linear: &'l Linear<'a>,
-    basis: Vec<Lane>,
+    basis: &'a [Lane],
     values: Vec<Lane>,
     mean: Vec<Lane>,
 }
@@ -68,16 +68,16 @@ pub(in crate::gp::deep) struct LinearRows<'l, 'a> {
 impl LinearRows<'_, '_> {
     /// The basis at the eight rows that were asked for last, `[r]`.
     pub fn basis(&self) -> &[Lane] {
-        &self.basis
+        self.basis
     }
 }
 
 impl PointRows for LinearRows<'_, '_> {
     fn panel(&mut self, rows: Range<usize>, points: &mut [Lane]) -> Lane {
         let linear = self.linear;
-        load(linear.basis.slice(s![rows.clone(), ..]), &mut self.basis);
+        self.basis = linear.basis.panel(rows.start);
         for (block, values) in linear.weights.blocks().zip(self.values.as_chunks_mut::<BLOCK>().0) {
-            multiply(&self.basis, block, values);
+            multiply(self.basis, block, values);
         }
         if let Some(mean) = linear.mean {
             load(mean.slice(s![rows, ..]), &mut self.mean);
@@ -89,10 +89,10 @@ impl PointRows for LinearRows<'_, '_> {
 for_this_processor! {
     // The points, and their squared norms, in the order of operations that `Points` has.
     fn scale(values: &[Lane], mean: &[Lane], centre: &[f64], length: f64, points: &mut [Lane]) -> Lane {
-        let mut norms = [0.0; LANES];
+        let (rate, mut norms) = (1.0 / length, [0.0; LANES]);
         for (((point, value), mean), centre) in points.iter_mut().zip(values).zip(mean).zip(centre) {
             for i in 0..LANES {
-                let scaled = (mean[i] + value[i] - centre) / length;
+                let scaled = (mean[i] + value[i] - centre) * rate;
                 point[i] = scaled;
                 norms[i] = multiply_add::<false>(scaled, scaled, norms[i]);
             }

@@ -16,7 +16,7 @@ mod linear;
 mod nodes;
 mod rows;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ndarray::{Array1, Array2, ArrayView2};
 
@@ -25,6 +25,7 @@ use super::options::Architecture;
 use crate::gp::GpError;
 use crate::gp::kernel::Hyper;
 use crate::gp::linalg::add_all;
+use crate::gp::linalg::panels::PanelRows;
 use anchors::Layer;
 
 pub(super) use anchors::Anchors;
@@ -42,6 +43,8 @@ pub(super) struct Hidden {
     kind: Kind,
     /// What links rows (or knots) to the anchors, `[n, r]` or `[T, r]`: bottom covariances or interpolation weights.
     basis: Array2<f64>,
+    /// The same once more, for [`Linear`]; not made unless it is asked for.
+    basis_in_panels: OnceLock<PanelRows>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +105,10 @@ impl Bars {
 }
 
 impl Hidden {
+    fn new(anchors: Anchors, kind: Kind, basis: Array2<f64>) -> Self {
+        Self { anchors, kind, basis, basis_in_panels: OnceLock::new() }
+    }
+
     /// At all training rows; jitter is that of unit variance.
     pub fn full(design: &Design, rows: &TrainingRows, jitter: f64) -> Result<Self, GpError> {
         let anchors = Anchors::new(design, rows, &(0..rows.len()).collect::<Vec<_>>(), jitter)?;
@@ -109,7 +116,7 @@ impl Hidden {
         for (k, row) in rows.knots.iter().enumerate() {
             basis[[k, *row]] = 1.0;
         }
-        Ok(Self { anchors, kind: Kind::Full, basis })
+        Ok(Self::new(anchors, Kind::Full, basis))
     }
 
     /// By cross approximation at the training rows `pivots`.
@@ -117,7 +124,7 @@ impl Hidden {
         let anchors = Anchors::new(design, rows, pivots, jitter)?;
         let places = if rows.knots.is_empty() { rows.x.view() } else { rows.knot_x.view() };
         let basis = cross::bottom_covariances(design, places, &anchors)?;
-        Ok(Self { anchors, kind: Kind::Cross, basis })
+        Ok(Self::new(anchors, Kind::Cross, basis))
     }
 
     /// At the inducing points, interpolated by stationary regression with `start`.
@@ -130,7 +137,7 @@ impl Hidden {
     ) -> Result<Self, GpError> {
         let anchors = Anchors::new(design, rows, inducing, jitter)?;
         let basis = nodes::interpolation(design, rows, inducing, start)?;
-        Ok(Self { anchors, kind: Kind::Sparse, basis })
+        Ok(Self::new(anchors, Kind::Sparse, basis))
     }
 
     /// Whether hidden variables live at the inducing points, and move with them.
@@ -240,7 +247,9 @@ impl Hidden {
             (Kind::Sparse, _) => &prepared.spread,
             _ => return None,
         };
-        Some(Linear::new(design, rows, self.basis(), weights.view(), length))
+        // Particles on other threads wait for it: nothing in there may wait for them.
+        let basis = self.basis_in_panels.get_or_init(|| PanelRows::new(self.basis()));
+        Some(Linear::new(design, rows, basis, weights.view(), length))
     }
 
     /// The values of all layers at some training rows, `[b, D]` each, bottom layer first.
