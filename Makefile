@@ -44,12 +44,12 @@ test: ## run all tests (ARGS=... for the test runner)
 	fi
 
 bench: ## speed as ratios to the machine's matrix product and to other programs (ARGS=... for some parts of it)
-	@$(SETUP) build bench
+	@$(SETUP) build guard peers
 	STRIDE_BENCH_PYTHON=$(abspath $(TARGET))/peers/bin/python cargo bench --bench speed -- $(ARGS)
 	cargo bench --bench instructions
 
 frontier: build ## accuracy against seconds on Fashion-MNIST: some hours, can be stopped and continued
-	@$(SETUP) bench
+	@$(SETUP) peers
 	$(PROGRAM) run pipelines/frontier.yaml $(ARGS)
 	$(TARGET)/peers/bin/python benches/peers/frontier.py results data/fashion_vae.parquet
 

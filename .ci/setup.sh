@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what a build needs and this machine lacks; does nothing when nothing is missing.
 #
-#   .ci/setup.sh [build] [test] [lint] [guard] [bench]      default: build
+#   .ci/setup.sh [build] [test] [lint] [guard] [peers]      default: build
 #
 # build: a C compiler, pkg-config and OpenBLAS   lint: also rustfmt and clippy
 # test: also cargo-nextest, Python with venv, in which tests read results as other tools do, Java for Spark, and Chromium,
 #       in which they open reports
 # guard: also Valgrind, which counts instructions
-# bench: also Valgrind, and Python with venv, in which other programs solve the same problem
+# peers: also Python with venv, in which other programs solve the same problem
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -102,7 +102,8 @@ check_valgrind() {
 # An environment for the programs that ours is compared with, beside what is compiled.
 peers_python() {
     local here=${CARGO_TARGET_DIR:-target}/peers list=benches/peers/requirements.txt
-    if ! cmp -s "$list" "$here/requirements.txt"; then
+    # Its interpreter may have gone with an upgrade of the system.
+    if ! cmp -s "$list" "$here/requirements.txt" || ! "$here/bin/python" -c 'import gpytorch, sklearn, pyarrow' 2>/dev/null; then
         say "installing the programs of benches/peers into $here (once, some gigabytes)"
         python3 -m venv --clear "$here" >/dev/null
         # PyTorch without its libraries for graphics cards, where that index can be reached.
@@ -185,12 +186,11 @@ main() {
             ;;
         lint) check_components ;;
         guard) check_valgrind ;;
-        bench)
-            check_valgrind
+        peers)
             check_python
             peers_python
             ;;
-        *) fail "unknown argument '$need'; known: build test lint guard bench" ;;
+        *) fail "unknown argument '$need'; known: build test lint guard peers" ;;
         esac
     done
 }

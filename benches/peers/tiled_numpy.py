@@ -1,11 +1,13 @@
 """One evaluation of STRIDE's log-likelihood in numpy, tile by tile.
 
-Usage: tiled_numpy.py DIRECTORY [scipy], which has the files that benches/speed/peers.rs writes. Prints the value and the best
+Usage: tiled_numpy.py DIRECTORY [scipy | afterwards], which has the files that benches/speed/peers.rs writes. Prints the value and the best
 time as JSON. The number of threads of BLAS comes from the environment; tiles are also given to Python threads with one BLAS
 thread each, and the faster of the two ways, at the best tile size, counts.
 
 numpy has no triangular solve: L is inverted once, and every tile is multiplied by the inverse. With `scipy`, BLAS is called by
-hand for the solve and the symmetric product, in place: about what can be had from Python at all.
+hand for the solve and the symmetric product, in place. With `afterwards`, K_mn K_nm is summed and the sum multiplied by the
+inverse once, which is what stride-pipe does here too, and only right where K_mm is well-conditioned: about what can be had from
+Python at all.
 """
 
 import json
@@ -30,7 +32,7 @@ variance, length, noise, jitter = (problem[key] for key in ("variance", "length"
 inducing, pivots = problem["inducing"], problem["pivots"]
 centre = x.mean(0)
 m = len(inducing)
-by_hand = "scipy" in sys.argv[2:]
+by_hand, afterwards = "scipy" in sys.argv[2:], "afterwards" in sys.argv[2:]
 
 
 def kernel(a, b, scale):
@@ -69,13 +71,15 @@ def evaluate(tile, pool):
             # Columns in one piece, as BLAS wants them: K_nm in C order is K_mn in Fortran order.
             v = dtrsm(1.0, lower, k.T, lower=1, overwrite_b=1)
             return dsyrk(1.0, v, lower=1), v @ y[rows]
-        v = k @ inverse.T
+        v = k if afterwards else k @ inverse.T
         return v.T @ v, y[rows] @ v
 
     w, vy = np.zeros((m, m)), np.zeros(m)
     for w_part, vy_part in (pool.map if pool else map)(part, range(0, n, tile)):
         w += w_part
         vy += vy_part
+    if afterwards:
+        w, vy = inverse @ w @ inverse.T, inverse @ vy
     b = np.eye(m) + (np.tril(w) + np.tril(w, -1).T) / noise  # dsyrk fills one triangle only
     lower_b = cholesky(b, lower=True)
     c = solve_triangular(lower_b, vy, lower=True) / noise

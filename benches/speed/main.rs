@@ -19,6 +19,9 @@ mod peers;
 mod prediction;
 mod problem;
 
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 const PARTS: [(&str, fn()); 7] = [
     ("evaluation", evaluation::report),
     ("m_step", m_step::report),
@@ -40,16 +43,19 @@ fn thread_counts() -> Vec<usize> {
     if all > 1 { vec![1, all] } else { vec![1] }
 }
 
-fn main() {
+/// Set when something could not be compared.
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     // `cargo test --benches` only wants to know that it compiles.
     if arguments.iter().any(|argument| argument == "--test") {
-        return;
+        return ExitCode::SUCCESS;
     }
     if let Some(unknown) = arguments.iter().find(|name| PARTS.iter().all(|(part, _)| part != name)) {
         let known: Vec<&str> = PARTS.iter().map(|(part, _)| *part).collect();
         println!("`{unknown}` is not among {}", known.join(", "));
-        return;
+        return ExitCode::FAILURE;
     }
     for (name, report) in PARTS {
         let wanted = if arguments.is_empty() { name != "million" } else { arguments.iter().any(|a| a == name) };
@@ -58,4 +64,5 @@ fn main() {
             println!();
         }
     }
+    if FAILED.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

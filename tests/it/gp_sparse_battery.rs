@@ -52,6 +52,17 @@ fn condition_number(k: &Array2<f64>) -> f64 {
     values[values.len() - 1] / values[0].abs()
 }
 
+// The length for which K of these points has that condition number.
+fn length_of_condition(z: &Array2<f64>, wanted: f64) -> f64 {
+    let (mut low, mut high) = (0.01_f64, 100.0_f64);
+    for _ in 0..40 {
+        let middle = (low * high).sqrt();
+        let k = covariance(Kernel::Rbf, &Hyper::isotropic(1.0, middle, 0.1), z.view()).unwrap();
+        if condition_number(&k) < wanted { low = middle } else { high = middle }
+    }
+    low
+}
+
 #[test]
 fn conditions_from_1e4_to_1e12() {
     let (x, y) = regression(8, 160, 2, 0.05);
@@ -59,23 +70,39 @@ fn conditions_from_1e4_to_1e12() {
     let z = x.select(Axis(0), &rows);
     let stars = normal_matrix(3, 5, 2);
     for exponent in [4, 6, 8, 10, 12] {
-        let wanted = 10_f64.powi(exponent);
-        let (mut low, mut high) = (0.01_f64, 100.0_f64);
-        for _ in 0..40 {
-            let middle = (low * high).sqrt();
-            let k = covariance(Kernel::Rbf, &Hyper::isotropic(1.0, middle, 0.1), z.view()).unwrap();
-            if condition_number(&k) < wanted { low = middle } else { high = middle }
-        }
+        let length = length_of_condition(&z, 10_f64.powi(exponent));
         for (variance, noise) in [(1.0, 0.1), (300.0, 0.003)] {
             // The usual jitter, and so little that the condition stays what it is.
             for jitter in [JITTER, 1e-13] {
-                let hyper = Hyper::isotropic(variance, low, noise);
+                let hyper = Hyper::isotropic(variance, length, noise);
                 let (x, y, rows) = (x.clone(), y.clone(), rows.clone());
                 let p = Problem { kernel: Kernel::Rbf, x, y, rows, hyper, jitter };
                 let label = format!("condition 1e{exponent}, variance {variance}, jitter {jitter}");
                 check(&p, &stars, &[0, 50, 77], &[0, 11, 23], &label);
             }
         }
+    }
+}
+
+// Enough rows that sums may be whitened once instead of every row, which well-conditioned problems do.
+#[test]
+fn many_rows_with_conditions_from_1e1_to_1e10() {
+    let (x, y) = regression(9, 400, 2, 0.05);
+    let rows: Vec<usize> = (0..24).map(|i| 16 * i + 1).collect();
+    let z = x.select(Axis(0), &rows);
+    let stars = normal_matrix(3, 5, 2);
+    for exponent in [1, 2, 3, 4, 5, 6, 8, 10] {
+        let hyper = Hyper::isotropic(1.0, length_of_condition(&z, 10_f64.powi(exponent)), 0.1);
+        let (x, y, rows) = (x.clone(), y.clone(), rows.clone());
+        let p = Problem { kernel: Kernel::Rbf, x, y, rows, hyper, jitter: JITTER };
+        let label = format!("400 rows, condition 1e{exponent}");
+        check(&p, &stars, &[0, 50, 77], &[0, 11, 23], &label);
+        let cov = Stationary::new(p.kernel, &p.hyper, p.x.view(), &[0.0; 2]).unwrap();
+        let level = Level { noise: p.hyper.noise, jitter: p.jitter };
+        let state = State::new(&cov, p.y.view(), &p.rows, level).unwrap();
+        let error = (state.bound() - p.solution(stars.view()).bound).abs();
+        // 1e-10 per row is what whitening once may cost by its own estimate.
+        assert!(error < 10.0 * 1e-10 * 400.0, "{label}: {error:e}");
     }
 }
 

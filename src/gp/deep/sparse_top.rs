@@ -24,8 +24,17 @@ use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{Gram, Side, TILE, dot, gemm_nt, over_chunks, solve_triangular, tiles};
 use crate::gp::sparse::{State, Sums, Whitening, factor_at};
 
-/// The sparse model of the top layer, and the hidden layers at the inducing points.
-pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<Warped>, Tile), GpError> {
+/// The top layer on the values of the hidden ones.
+pub(super) struct SparseTop {
+    /// Its sparse model.
+    pub state: State<Warped>,
+    // The hidden layers at the inducing points.
+    at_inducing: Tile,
+    whitening: Whitening,
+}
+
+/// The sparse model of the top layer.
+pub(super) fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SparseTop, GpError> {
     let Top::Sparse { inducing, rows, level } = &target.top else {
         return Err(GpError::value("a top layer without inducing points"));
     };
@@ -55,12 +64,12 @@ pub(super) fn state(target: &Target<'_>, prepared: &Prepared) -> Result<(State<W
     })?;
     let sums = whitening.total(lower.lower(), parts)?;
     let state = State::from_sums(inducing, at_inducing, lower, sums, target.y, *level)?;
-    Ok((state, tile))
+    Ok(SparseTop { state, at_inducing: tile, whitening })
 }
 
 /// ℓ, and its derivatives on their way back to ξ.
 pub(super) fn value_and_bars(target: &Target<'_>, prepared: &Prepared) -> Result<(Density, Bars), GpError> {
-    let (state, at_inducing) = state(target, prepared)?;
+    let SparseTop { state, at_inducing, whitening } = solve(target, prepared)?;
     let Top::Sparse { rows, .. } = &target.top else {
         return Err(GpError::value("a top layer without inducing points"));
     };
@@ -74,7 +83,6 @@ pub(super) fn value_and_bars(target: &Target<'_>, prepared: &Prepared) -> Result
     let parts = match (&linear, state.inducing()) {
         (Some(linear), Warped::Stationary(inducing)) => {
             let noise = state.level().noise;
-            let whitening = Whitening::choose(state.lower(), target.rows.len(), noise)?;
             let (beta, turned) = back.by_rows(&whitening)?;
             let linear_back =
                 LinearBack::new(linear, (inducing, whitening.triangle()), noise, (beta, &back.alpha), turned);

@@ -114,14 +114,14 @@ impl Target<'_> {
 
     fn density(&self, prepared: &Prepared) -> Result<Density, GpError> {
         match &self.top {
-            Top::Sparse { .. } => super::sparse_top::state(self, prepared).map(|(state, _)| density(&state)),
+            Top::Sparse { .. } => super::sparse_top::solve(self, prepared).map(|top| density(&top.state)),
             Top::Exact => super::exact_top::value(self, prepared),
         }
     }
 
     /// The sparse model of the top layer; with inducing points only.
     pub fn state(&self, white: &[Array2<f64>]) -> Result<State<Warped>, GpError> {
-        super::sparse_top::state(self, &self.prepare(white)?).map(|(state, _)| state)
+        super::sparse_top::solve(self, &self.prepare(white)?).map(|top| top.state)
     }
 }
 

@@ -42,7 +42,7 @@ for_this_processor! {
 
 for_this_processor! {
     /// Replaces every value by `factor` exp(`rate` value); the exponents must not be positive.
-    pub(crate) fn scaled_exp_in_place(values: &mut [f64], rate: f64, factor: f64) {
+    pub fn scaled_exp_in_place(values: &mut [f64], rate: f64, factor: f64) {
         for value in values {
             let x = rate * *value;
             *value = factor * if FUSED { decay::<FUSED>(x) } else { x.exp() };

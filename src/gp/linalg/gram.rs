@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn is_the_sum_over_all_rows_whatever_their_number() {
-        for (n, m) in [(1, 1), (8, 6), (9, 7), (255, 5), (256, 12), (257, 13), (700, 31)] {
+        for (n, m) in [(1, 1), (8, 6), (9, 7), (255, 5), (256, 12), (257, 13), (700, 31), (300, 203)] {
             let value = |i: usize, j: usize| ((i * 37 + j * 101) % 97) as f64 / 97.0 - 0.4;
             let rows: Vec<Vec<f64>> = (0..n).map(|i| (0..m).map(|j| value(i, j)).collect()).collect();
             let y: Vec<f64> = (0..n).map(|i| value(i, 1000)).collect();

@@ -13,7 +13,7 @@ pub const TILE: usize = 512;
 const CHUNK: usize = 2;
 /// The largest number of chunks, and with it of threads that a pass can use.
 const CHUNKS: usize = 32;
-/// How many numbers the partial sums of all chunks may hold together (128 MiB).
+/// How many numbers the partial sums of all chunks of one pass may hold together (128 MiB).
 const PARTIAL_SUMS: usize = 1 << 24;
 
 /// Runs `work` on every chunk of the rows `0..n`, in parallel; the results are in the order of the rows.

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::gp::kernel::{Hyper, Kernel};
     use crate::gp::sparse::factor_at;
-    use crate::gp::sparse::{JITTER, Level};
+    use crate::gp::sparse::{JITTER, Level, State};
 
     // Points of a spiral in three dimensions; inducing points `step` rows apart.
     fn case(length: f64, step: usize) -> (Stationary, Stationary, Array1<f64>) {
@@ -263,6 +263,35 @@ mod tests {
         // It matters here: whitening afterwards loses many digits.
         let worst = rows.w.iter().zip(&sums.w).fold(0.0_f64, |worst, (a, b)| worst.max((a - b).abs()));
         assert!(worst > 1e-6, "{worst}");
+    }
+
+    // From well-conditioned to hopeless: where the cheaper way is chosen, ℓ is what it promises.
+    #[test]
+    fn the_estimate_of_rounding_holds_across_the_border() {
+        let (mut chosen, mut refused) = (0, 0);
+        for length in [0.3, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6, 3.0, 4.0, 6.0] {
+            for step in [2, 5, 11, 22] {
+                let (all, inducing, y) = case(length, step);
+                let (afterwards, rows, sums) = both(length, step);
+                if !afterwards {
+                    refused += 1;
+                    continue;
+                }
+                chosen += 1;
+                let ell = |sums: Sums| {
+                    let level = Level { noise: 0.1, jitter: JITTER };
+                    let lower = factor_at(&inducing, level).unwrap();
+                    let numbers: Vec<usize> = (0..inducing.len()).collect();
+                    let state = State::from_sums(&numbers, inducing.clone(), lower, sums, y.view(), level).unwrap();
+                    state.log_likelihood()
+                };
+                let (rows, sums) = (ell(rows), ell(sums));
+                // The estimate is right to within a factor, not a bound.
+                let allowed = 10.0 * ROUNDING_PER_ROW * all.len() as f64;
+                assert!((rows - sums).abs() < allowed, "length {length}, step {step}: {rows} {sums}");
+            }
+        }
+        assert!(chosen >= 5 && refused >= 5, "{chosen} {refused}");
     }
 
     #[test]
