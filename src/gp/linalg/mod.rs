@@ -21,7 +21,7 @@ pub(crate) use cholesky::{for_row_blocks, mirror_lower};
 pub use exp::{exp_in_place, scaled_exp_in_place};
 pub(crate) use gram::{Cross, Gram, clear_missing};
 pub use panels::Triangle;
-pub(crate) use processor::{for_this_processor, multiply_add};
+pub(crate) use processor::{for_this_processor, multiply_add, prefetch};
 pub use tiles::TILE;
 pub(crate) use tiles::{add_all, over_chunks, tiles};
 

@@ -189,6 +189,12 @@ impl PanelRows {
         assert!(first.is_multiple_of(LANES), "panels begin at multiples of {LANES}, not at {first}");
         &self.lanes[first / LANES * self.inner..][..self.inner]
     }
+
+    /// The eight rows after those from `first` on, or nothing: `[k]`.
+    pub fn after(&self, first: usize) -> &[Lane] {
+        let next = (first / LANES + 1) * self.inner;
+        self.lanes.get(next..next + self.inner).unwrap_or_default()
+    }
 }
 
 /// Up to eight rows: `[b, n]` into a panel; rows that are missing become zero.

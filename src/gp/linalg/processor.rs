@@ -36,3 +36,18 @@ pub(crate) use for_this_processor;
 pub(crate) fn multiply_add<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
+
+/// Asks for values that are needed soon to be brought into the first cache.
+pub(crate) fn prefetch(values: &[[f64; 8]]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in values {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        #[expect(unsafe_code, reason = "there is no other way to say this to the processor")]
+        // SAFETY: it is a hint; nothing is read or written, and no address can be wrong.
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = values;
+}

@@ -8,7 +8,7 @@ use super::TrainingRows;
 use crate::gp::deep::design::Design;
 use crate::gp::kernel::PointRows;
 use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, PanelRows, load, multiply, room};
-use crate::gp::linalg::{for_this_processor, multiply_add};
+use crate::gp::linalg::{for_this_processor, multiply_add, prefetch};
 
 /// Hidden layers of one particle in this form, with the scale of the top layer.
 #[derive(Debug)]
@@ -76,7 +76,13 @@ impl PointRows for LinearRows<'_, '_> {
     fn panel(&mut self, rows: Range<usize>, points: &mut [Lane]) -> Lane {
         let linear = self.linear;
         self.basis = linear.basis.panel(rows.start);
-        for (block, values) in linear.weights.blocks().zip(self.values.as_chunks_mut::<BLOCK>().0) {
+        // Few products are done with a row, and the memory would be waited for. The next rows are on their way meanwhile, a part
+        // of them with every block: all at once they would stand in the way of what is needed now.
+        let blocks = self.values.as_chunks_mut::<BLOCK>().0;
+        let next = linear.basis.after(rows.start);
+        let mut next = next.chunks(next.len().div_ceil(blocks.len().max(1)).max(1));
+        for (block, values) in linear.weights.blocks().zip(blocks) {
+            prefetch(next.next().unwrap_or_default());
             multiply(self.basis, block, values);
         }
         if let Some(mean) = linear.mean {
