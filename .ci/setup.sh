@@ -107,7 +107,10 @@ peers_python() {
         say "installing the programs of benches/peers into $here (once, some gigabytes)"
         python3 -m venv --clear "$here" >/dev/null
         # PyTorch without its libraries for graphics cards, where that index can be reached.
-        "$here/bin/pip" install --quiet --extra-index-url https://download.pytorch.org/whl/cpu -r "$list" ||
+        local cpu=https://download.pytorch.org/whl/cpu more=()
+        "$here/bin/python" -c "import urllib.request; urllib.request.urlopen('$cpu/torch/', timeout=10)" 2>/dev/null &&
+            more=(--extra-index-url "$cpu")
+        "$here/bin/pip" install --quiet "${more[@]}" -r "$list" ||
             fail "pip could not install what $list names."
         cp "$list" "$here/requirements.txt"
     fi

@@ -91,7 +91,8 @@ pub fn report() {
             let problem = stride(&x, &y, m);
             let white = problem.start_white().unwrap();
             describe(directory.path(), &x, &y, m, Some(&white[0]));
-            let runs = if m > 200 { 3 } else { 7 };
+            // As often as the scripts.
+            let runs = if m > 200 { 4 } else { 12 };
             let measure = || best(runs, || assert!(problem.value(&white).is_ok()));
             // Before and after: the machine may change its speed meanwhile.
             let before = on_threads(threads, measure);
