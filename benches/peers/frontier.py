@@ -36,9 +36,11 @@ def points(results):
         if row["metric"] in ("smse", "coverage_95") and row["fold"] is not None and row["split"] == "test":
             found.setdefault((row["stage"], inducing(row)), {})[row["metric"]] = row["value"]
     for row in rows(results, "timings"):
-        at = found.get((row["stage"].removesuffix("-model"), inducing(row)))
-        if at and row["phase"] == "offline":
-            at["cpu_s"] = row["cpu_s"]
+        if row["phase"] == "offline":
+            place = (row["stage"].removesuffix("-model"), inducing(row))
+            found.setdefault(place, {})["cpu_s"] = row["cpu_s"]
+    # A run that was stopped may have a model without its metrics.
+    found = {place: at for place, at in found.items() if len(at) == 3}
     return dict(sorted(found.items()))
 
 
@@ -74,11 +76,14 @@ def picture(ours, theirs):
         if x0 <= math.log10(s) <= x1:
             out.append(f'<path d="M{at_x(s):.1f} {top}V{height - bottom}" stroke="#eee"/>')
             out.append(f'<text x="{at_x(s):.1f}" y="{height - bottom + 16}" text-anchor="middle">{s}</text>')
-    for name, at in theirs.items():
+    below = 0
+    for name, at in sorted(theirs.items(), key=lambda item: -item[1]["smse"]):
         y = at_y(at["smse"])
+        # Names keep apart where their lines do not.
+        below = max(y + 4, below + 14)
         out.append(f'<path d="M{left} {y:.1f}H{end}" stroke="#555" stroke-dasharray="5 4"/>')
         out.append(f'<circle cx="{at_x(at["cpu_s"]):.1f}" cy="{y:.1f}" r="4" fill="#555"/>')
-        out.append(f'<text x="{end + 6}" y="{y + 4:.1f}" fill="#333">{name}</text>')
+        out.append(f'<text x="{end + 6}" y="{below:.1f}" fill="#333">{name}</text>')
     for sampler, colour in COLOURS.items():
         chosen = [(at_x(at["cpu_s"]), at_y(at["smse"]), m) for (name, m), at in ours.items() if name == sampler]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in chosen)
