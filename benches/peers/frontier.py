@@ -88,9 +88,11 @@ def picture(ours, theirs):
         chosen = [(at_x(at["cpu_s"]), at_y(at["smse"]), m) for (name, m), at in ours.items() if name == sampler]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in chosen)
         out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for x, y, m in chosen:
+        for index, (x, y, m) in enumerate(chosen):
+            name = m if index else f"{sampler}, m = {m}"
             out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
-            out.append(f'<text x="{x + 7:.1f}" y="{y - 6:.1f}" fill="{colour}">{sampler}, m = {m}</text>')
+            # Left and below: the names of the other methods are on the right.
+            out.append(f'<text x="{x - 7:.1f}" y="{y + 14:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
 
 

@@ -58,11 +58,17 @@ impl ModelFile {
 
     /// The same with the SHA-256 of the very bytes that were read: a published model may be replaced at any time.
     pub fn load_hashed(path: &Path) -> Result<(Self, String), StoreError> {
+        let directory = path;
         let path = model_path(path);
         let bytes = read_regular(&path).map_err(|error| match error {
-            StoreError::Missing { path, .. } => {
-                StoreError::missing(&path, "there is no model here", "train and publish it first, or check the path")
-            }
+            StoreError::Missing { path, .. } => StoreError::missing(
+                &path,
+                "there is no model here",
+                model_below(directory).map_or_else(
+                    || "train and publish it first, or check the path".to_owned(),
+                    |below| format!("there is one below: {}", below.display()),
+                ),
+            ),
             other => other,
         })?;
         let irregular =
@@ -125,6 +131,12 @@ pub fn publish(model: &ModelFile, directory: &Path) -> Result<bool, StoreError> 
     }
     write_atomic(&target, &bytes)?;
     Ok(true)
+}
+
+// The first model in a subdirectory, as training writes one for each fold.
+fn model_below(directory: &Path) -> Option<PathBuf> {
+    let below = std::fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    below.filter(|path| path.join(MODEL_FILE).is_file()).min()
 }
 
 /// The file of a model that is named by its directory or its file.

@@ -116,6 +116,19 @@ fn a_missing_model_is_missing() {
 }
 
 #[test]
+fn the_models_of_folds_are_pointed_at() {
+    let dir = tempfile::tempdir().unwrap();
+    for fold in ["fold=1", "fold=0"] {
+        std::fs::create_dir(dir.path().join(fold)).unwrap();
+        std::fs::write(dir.path().join(fold).join("model.safetensors"), bytes()).unwrap();
+    }
+    std::fs::create_dir(dir.path().join("another")).unwrap();
+    let error = ModelFile::load(dir.path()).unwrap_err().to_string();
+    let expected = format!("there is one below: {}", dir.path().join("fold=0").display());
+    assert!(error.contains("there is no model here") && error.ends_with(&expected), "{error}");
+}
+
+#[test]
 fn foreign_files_are_told_apart() {
     assert!(refused(b"").contains("it has only 0 bytes"));
     assert!(refused(b"PAR1 this is something else altogether").contains("not a model of stride-pipe"));

@@ -9,7 +9,7 @@ use ndarray::{Array1, Array2, ArrayView1, Axis};
 
 use super::hidden::Linear;
 use crate::gp::kernel::{Against, Covariance, PointRows, Stationary};
-use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, multiply, products, room};
+use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, multiply, products, room, weighted};
 use crate::gp::linalg::{Cross, Triangle, clear_missing, for_this_processor, multiply_add};
 
 /// What all rows share.
@@ -81,12 +81,14 @@ impl<'a> LinearBack<'a> {
             self.against.squared_distances(&points, &norms, &mut weight);
             v.copy_from_slice(&weight);
             kernel.covariances(variance, v.as_flattened_mut());
-            kernel.length_weights(v.as_flattened(), weight.as_flattened_mut());
+            kernel.length_weights(v.as_flattened(), weight.as_flattened_mut(), |weight, _| weight);
             if let Some(lower) = self.lower {
                 lower.solve(&mut v);
             }
-            let y = std::array::from_fn(|i| y.get(first - rows.start + i).copied().unwrap_or(0.0));
-            let residual = residuals(&v, self.beta.as_slice().unwrap_or_default(), &y, self.noise);
+            let y: Lane = std::array::from_fn(|i| y.get(first - rows.start + i).copied().unwrap_or(0.0));
+            // (y − Vᵀβ̃)/γ²
+            let explained = weighted(&v, self.beta.as_slice().unwrap_or_default());
+            let residual = std::array::from_fn(|i| (y[i] - explained[i]) / self.noise);
             let blocks = self.turned.blocks().zip(self.alpha.as_chunks::<BLOCK>().0);
             for ((turned, alpha), bar) in blocks.zip(bar.as_chunks_mut::<BLOCK>().0) {
                 by_covariance(&v[..m], turned, alpha, &residual, bar);
@@ -104,19 +106,6 @@ impl<'a> LinearBack<'a> {
         let column_sums: Array1<f64> = column_sums.iter().map(|lane| lane.iter().sum()).collect();
         inducing -= &(&self.inducing.points().rows() * &column_sums.insert_axis(Axis(1)));
         LinearBars { weights: by_weights.finish(), inducing }
-    }
-}
-
-for_this_processor! {
-    // (y − Vᵀβ̃)/γ²
-    fn residuals(v: &[Lane], beta: &[f64], y: &Lane, noise: f64) -> Lane {
-        let mut sums = [0.0; LANES];
-        for (v, beta) in v.iter().zip(beta) {
-            for (sum, v) in sums.iter_mut().zip(v) {
-                *sum = multiply_add::<FUSED>(*v, *beta, *sum);
-            }
-        }
-        std::array::from_fn(|i| (y[i] - sums[i]) / noise)
     }
 }
 

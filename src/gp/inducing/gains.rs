@@ -36,9 +36,9 @@ pub struct Gains {
     pub(super) candidates: Vec<usize>,
     /// ΔF_V, `[J]`; −∞ for repetitions.
     pub(super) values: Vec<f64>,
-    // T, [J, m].
+    /// T, `[J, m]`.
     pub(super) t: Array2<f64>,
-    // s, [J].
+    /// s, `[J]`.
     pub(super) s: Vec<f64>,
     pub(super) sums: Residuals,
 }
@@ -87,11 +87,6 @@ impl Gains {
         self.values = self.evaluate(state, state.jitter() + EXPLAINED * variance)?;
         self.values.iter_mut().zip(copies).filter(|(_, copy)| **copy).for_each(|(value, _)| *value = f64::NEG_INFINITY);
         Ok(())
-    }
-
-    /// T, `[J, m]`.
-    pub(super) fn t(&self) -> ArrayView2<'_, f64> {
-        self.t.view()
     }
 
     /// The rows that were tried, `[J]`.

@@ -41,7 +41,7 @@ impl Shortlist {
         let parts = residual_tiles(
             covariance,
             state,
-            (gains.t(), std::slice::from_ref(&tried)),
+            (gains.t.view(), std::slice::from_ref(&tried)),
             count * count,
             || Array2::zeros((count, count)),
             |part, _, _, _, r| add_gram(r.view(), part.view_mut()),

@@ -121,12 +121,12 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// [`Kernel::length_weight`] in place of many squared distances, for their covariances k.
-    pub(crate) fn length_weights(self, k: &[f64], r2: &mut [f64]) {
+    /// What `combine` makes of [`Kernel::length_weight`] and r², in place of many r²; k are their covariances.
+    pub(crate) fn length_weights(self, k: &[f64], r2: &mut [f64], combine: impl Fn(f64, f64) -> f64) {
         // Inside `match`, so that the loop is compiled for one kernel at a time.
         macro_rules! weigh {
             ($($kernel:ident),*) => { match self { $(Self::$kernel => {
-                r2.iter_mut().zip(k).for_each(|(r2, k)| *r2 = Self::$kernel.length_weight(*k, *r2));
+                r2.iter_mut().zip(k).for_each(|(r2, k)| *r2 = combine(Self::$kernel.length_weight(*k, *r2), *r2));
             })* } };
         }
         weigh!(Rbf, Matern12, Matern32, Matern52);

@@ -166,15 +166,7 @@ impl Stationary {
             };
             k.copy_from_slice(weight);
             self.kernel.covariances(self.variance, k);
-            // Inside `match`, so that the loop is compiled for one kernel at a time.
-            macro_rules! weigh {
-                ($($kernel:ident),*) => { match self.kernel { $(Kernel::$kernel => {
-                    for (r2, k) in weight.iter_mut().zip(&*k) {
-                        *r2 = combine(Kernel::$kernel.length_weight(*k, *r2), *r2);
-                    }
-                })* } };
-            }
-            weigh!(Rbf, Matern12, Matern32, Matern52);
+            self.kernel.length_weights(k, weight, &combine);
         }
         Ok(())
     }

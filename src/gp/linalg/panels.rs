@@ -72,6 +72,32 @@ for_this_processor! {
     }
 }
 
+for_this_processor! {
+    /// Σⱼ v[j] w[j] of eight rows.
+    pub(crate) fn weighted(v: &[Lane], w: &[f64]) -> Lane {
+        let mut sums = [0.0; LANES];
+        for (v, w) in v.iter().zip(w) {
+            for (sum, v) in sums.iter_mut().zip(v) {
+                *sum = multiply_add::<FUSED>(*v, *w, *sum);
+            }
+        }
+        sums
+    }
+}
+
+for_this_processor! {
+    /// Σⱼ v[j]² of eight rows.
+    pub(crate) fn squares(v: &[Lane]) -> Lane {
+        let mut sums = [0.0; LANES];
+        for v in v {
+            for (sum, v) in sums.iter_mut().zip(v) {
+                *sum = multiply_add::<FUSED>(*v, *v, *sum);
+            }
+        }
+        sums
+    }
+}
+
 /// A lower triangular matrix, ready to solve with.
 #[derive(Debug, Clone)]
 pub struct Triangle {

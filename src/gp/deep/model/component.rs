@@ -7,8 +7,8 @@ use crate::gp::deep::design::Design;
 use crate::gp::deep::knots;
 use crate::gp::deep::warped::Warped;
 use crate::gp::kernel::{Covariance, Hyper};
-use crate::gp::linalg::panels::{LANES, Lane};
-use crate::gp::linalg::{Triangle, for_this_processor, gemm_nn, multiply_add};
+use crate::gp::linalg::panels::{Lane, squares, weighted};
+use crate::gp::linalg::{Triangle, gemm_nn};
 
 /// Hidden layers and top layer of one particle.
 #[derive(Debug, Clone)]
@@ -169,31 +169,5 @@ impl Component {
             *value = if *value < 0.0 { 0.0 } else { *value };
         }
         Ok((mean, remaining))
-    }
-}
-
-for_this_processor! {
-    // Σⱼ kⱼ αⱼ of eight rows.
-    fn weighted(k: &[Lane], alpha: &[f64]) -> Lane {
-        let mut sums = [0.0; LANES];
-        for (k, alpha) in k.iter().zip(alpha) {
-            for (sum, k) in sums.iter_mut().zip(k) {
-                *sum = multiply_add::<FUSED>(*k, *alpha, *sum);
-            }
-        }
-        sums
-    }
-}
-
-for_this_processor! {
-    // Σⱼ vⱼ² of eight rows.
-    fn squares(v: &[Lane]) -> Lane {
-        let mut sums = [0.0; LANES];
-        for v in v {
-            for (sum, v) in sums.iter_mut().zip(v) {
-                *sum = multiply_add::<FUSED>(*v, *v, *sum);
-            }
-        }
-        sums
     }
 }
