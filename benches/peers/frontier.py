@@ -1,4 +1,4 @@
-"""Accuracy against seconds: the cases of pipelines/frontier.yaml and other methods on the same rows.
+"""Accuracy against seconds: the cases of pipelines/frontier.yaml, pipelines/fashion-best.yaml and other methods on the same rows.
 
 Usage: frontier.py RESULTS DATA. Trains what benches/peers/others.py knows and RESULTS/frontier-others.json lacks, prints a table
 and draws benches/frontier.svg.
@@ -15,39 +15,46 @@ import pyarrow.parquet as pq
 import others
 
 HERE = pathlib.Path(__file__).parent
-COLOURS = {"hmc": "#1f6feb", "pcn": "#d1690e"}
+COLOURS = {"hmc": "#1f6feb", "pcn": "#d1690e", "best": "#1a7f37"}
 
 
-def files(results, table):
+def files(results, table, pipeline):
     """The files of a table, oldest run first."""
-    found = sorted((results / table / "pipeline=frontier").rglob("*.parquet"))
-    return found or sys.exit(f"no results of pipelines/frontier.yaml in {results}: run it first")
+    found = sorted((results / table / f"pipeline={pipeline}").rglob("*.parquet"))
+    return found or sys.exit(f"no results of pipelines/{pipeline}.yaml in {results}: run it first")
 
 
-def rows(results, table):
-    return pa.concat_tables([pq.read_table(file) for file in files(results, table)], promote_options="default").to_pylist()
+def rows(results, table, pipeline):
+    tables = [pq.read_table(file) for file in files(results, table, pipeline)]
+    return pa.concat_tables(tables, promote_options="default").to_pylist()
+
+
+def measured(results, pipeline, place_of):
+    """What `place_of` makes of stage and case: SMSE, coverage and seconds of training; a later run replaces an earlier one."""
+    found = {}
+    for row in rows(results, "metrics", pipeline):
+        if row["metric"] in ("smse", "coverage_95") and row["fold"] is not None and row["split"] == "test":
+            found.setdefault(place_of(row["stage"], row["case"]), {})[row["metric"]] = row["value"]
+    for row in rows(results, "timings", pipeline):
+        if row["phase"] == "offline":
+            found.setdefault(place_of(row["stage"], row["case"]), {})["cpu_s"] = row["cpu_s"]
+    # A run that was stopped may have a model without its metrics.
+    return {place: at for place, at in found.items() if len(at) == 3}
 
 
 def points(results):
-    """(sampler, m): SMSE, coverage and seconds of training; a later run replaces an earlier one."""
-    inducing = lambda row: int(dict(part.split("=") for part in row["case"].split(","))["m"])
-    found = {}
-    for row in rows(results, "metrics"):
-        if row["metric"] in ("smse", "coverage_95") and row["fold"] is not None and row["split"] == "test":
-            found.setdefault((row["stage"], inducing(row)), {})[row["metric"]] = row["value"]
-    for row in rows(results, "timings"):
-        if row["phase"] == "offline":
-            place = (row["stage"].removesuffix("-model"), inducing(row))
-            found.setdefault(place, {})["cpu_s"] = row["cpu_s"]
-    # A run that was stopped may have a model without its metrics.
-    found = {place: at for place, at in found.items() if len(at) == 3}
-    return dict(sorted(found.items()))
+    """(sampler, m) or ("best", name of the pipeline): what was measured."""
+    inducing = lambda case: int(dict(part.split("=") for part in case.split(","))["m"])
+    found = measured(results, "frontier", lambda stage, case: (stage.removesuffix("-model"), inducing(case)))
+    best = measured(results, "fashion-best", lambda *_: ("best", "fashion-best.yaml"))
+    return dict(sorted(found.items())) | best
 
 
 def table(ours, theirs):
     lines = ["| | SMSE | 95 % coverage | processor seconds |", "|---|---:|---:|---:|"]
     for (sampler, m), at in ours.items():
-        lines.append(f"| STRIDE, {sampler}, m = {m} | {at['smse']:.4f} | {at['coverage_95']:.3f} | {at['cpu_s']:.0f} |")
+        name = f"`{m}`" if sampler == "best" else f"{sampler}, m = {m}"
+        lines.append(f"| STRIDE, {name} | {at['smse']:.4f} | {at['coverage_95']:.3f} | {at['cpu_s']:.0f} |")
     for name, at in theirs.items():
         lines.append(f"| {name} | {at['smse']:.4f} | | {at['cpu_s']:.0f} |")
     return "\n".join(lines)
@@ -89,7 +96,7 @@ def picture(ours, theirs):
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in chosen)
         out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
         for index, (x, y, m) in enumerate(chosen):
-            name = m if index else f"{sampler}, m = {m}"
+            name = m if index or sampler == "best" else f"{sampler}, m = {m}"
             out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
             # Left and below: the names of the other methods are on the right.
             out.append(f'<text x="{x - 7:.1f}" y="{y + 14:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
@@ -99,7 +106,7 @@ def picture(ours, theirs):
 def main(results, data):
     results = pathlib.Path(results)
     ours = points(results)
-    predictions = files(results, "predictions")[-1]
+    predictions = files(results, "predictions", "frontier")[-1]
     known = results / "frontier-others.json"
     others.main(data, predictions, known)
     theirs = json.loads(known.read_text())

@@ -129,6 +129,7 @@ fn em(train: &language::Train, defaults: &Defaults) -> EmStep {
         hyperparameters: written.hyperparameters.unwrap_or(defaults.hyperparameters),
         sampler,
         final_transitions: written.final_transitions.unwrap_or(final_transitions),
+        draws: written.draws.unwrap_or(1),
     }
 }
 

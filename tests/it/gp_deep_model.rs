@@ -44,7 +44,7 @@ fn several() -> Vec<DeepOptions> {
     use Architecture::{Composition, Convolution, Injective};
     use PriorMean::{Identity, Zero};
     vec![
-        options(false, Composition, 2, (ACA, Zero), (HMC, 9)),
+        DeepOptions { draws: 4, ..options(false, Composition, 2, (ACA, Zero), (HMC, 9)) },
         options(false, Composition, 3, (HiddenKind::Sparse, Identity), (PCN, 30)),
         options(false, Convolution, 2, (HiddenKind::Sparse, Zero), (HMC, 0)),
         options(false, Convolution, 3, (ACA, Identity), (PCN, 0)),
@@ -86,6 +86,45 @@ fn the_same_bits_with_any_number_of_threads() {
             assert!(same_traces(&traces.traces, &again.traces));
             assert_eq!(traces.checkpoints, again.checkpoints);
         }
+    }
+}
+
+#[test]
+fn a_mixture_of_draws_is_that_of_the_models_along_the_frozen_chain() {
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
+    for options in several().into_iter().filter(|options| options.final_transitions >= 3) {
+        let (x, _) = regression(52, 20, data(&options, 40).0.ncols(), 0.3);
+        let with = |final_transitions: usize, draws: usize| {
+            run(&DeepOptions { final_transitions, draws, ..options.clone() }, 40, None).0
+        };
+        let third = options.final_transitions / 3;
+        let mixture = with(3 * third, 3);
+        let ends = [1, 2, 3].map(|parts| with(parts * third, 1).predict(x.view(), true).unwrap());
+        let ends = ends.map(|end| (end.mean, end.latent_variance.unwrap()));
+        let predicted = mixture.predict(x.view(), true).unwrap();
+        let (mean, variance) = (predicted.mean, predicted.latent_variance.unwrap());
+        for row in 0..x.nrows() {
+            let of_ends = |value: &dyn Fn(usize) -> f64| (0..3).map(value).sum::<f64>() / 3.0;
+            let expected = of_ends(&|i| ends[i].0[row]);
+            // Every end is a mixture over the chains itself: the variances of variances add up.
+            let spread = of_ends(&|i| ends[i].1[row] + (ends[i].0[row] - expected).powi(2));
+            assert!(close(mean[row], expected), "mean {} and {expected}, {options:?}", mean[row]);
+            assert!(close(variance[row], spread), "variance {} and {spread}, {options:?}", variance[row]);
+        }
+        let other = with(3 * third, 1);
+        assert_eq!(mixture.parts().diagnostics, other.parts().diagnostics);
+        assert_ne!(mixture.parts().numbers, other.parts().numbers);
+    }
+}
+
+#[test]
+fn more_draws_than_moves_are_refused() {
+    let (x, y) = regression(51, 40, 2, 0.3);
+    for (final_transitions, draws) in [(4, 5), (0, 2), (4, 0)] {
+        let options = DeepOptions { final_transitions, draws, ..several().remove(0) };
+        let fitted = fit(x.view(), y.view(), &options, &StreamKey::new(8), None, &mut Listener::default());
+        let error = fitted.map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(&format!("{draws} states of a frozen chain of {final_transitions} moves")), "{error}");
     }
 }
 
@@ -232,7 +271,7 @@ fn is_needed(parts: &DeepParts, name: &str) -> bool {
 
 fn models() -> Vec<DeepParts> {
     let quick = |mut options: DeepOptions| {
-        (options.iterations, options.particles, options.final_transitions) = (1, 3, 0);
+        (options.iterations, options.particles, options.final_transitions, options.draws) = (1, 3, 0, 1);
         run(&options, 30, None).0.parts().clone()
     };
     several().into_iter().map(quick).collect()

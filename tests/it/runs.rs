@@ -211,7 +211,7 @@ fn tables_pivot_and_pool() {
     };
     assert!(refused("--metric smsee").contains("did you mean `smse`?"));
     assert!(refused("--metric smse --rows kernl").contains("did you mean `kernel`?"));
-    assert!(refused("--metric smse --columns m").contains("it has kernel, ard, method, case"));
+    assert!(refused("--metric smse --columns m").contains("it has kernel, ard, method, case, stage"));
     assert!(refused("--metric smse --stage model").contains("it has metrics"));
 }
 
@@ -239,4 +239,13 @@ fn several_evaluations_are_several_tables() {
     assert!(both.starts_with("metrics: case") && both.contains("\n\nagain: case"), "{both}");
     let one = sandbox.run("runs table last --metric smse --stage again").succeeded().stdout;
     assert!(one.starts_with("case"), "{one}");
+    let beside = sandbox.run("runs table last --metric smse --columns stage --format csv").succeeded().stdout;
+    let value = sandbox.run("runs table last --metric smse --stage again --format csv").succeeded().stdout;
+    let value = value.lines().nth(1).unwrap().split_once(',').unwrap().1.to_owned();
+    assert_eq!(beside, format!("case,metrics,again\ndefault,{value},{value}\n"));
+    let (mean, std) = value.trim_end_matches(')').split_once(" (").unwrap();
+    let two = sandbox.run("runs table last --metric smse --stage again --stat mean-2std --format csv").succeeded().stdout;
+    let (same, twice) = two.lines().nth(1).unwrap().split_once(',').unwrap().1.split_once(" ± ").unwrap();
+    let number = |text: &str| text.parse::<f64>().unwrap();
+    assert!(same == mean && (number(twice) - 2.0 * number(std)).abs() < 2e-4, "{two} and {value}");
 }

@@ -5,8 +5,11 @@ use crate::cli::exit::{self, Failure};
 use crate::cli::grid::Grid;
 use crate::cli::print;
 use crate::spec::nearest;
-use crate::store::history::{Measures, Statistic};
+use crate::store::history::{self, Measures, Statistic};
 use clap::{Args as ClapArgs, ValueEnum};
+
+/// What puts the tables of all stages side by side.
+const STAGE: &str = "stage";
 
 /// Arguments of `runs table`.
 ///
@@ -24,7 +27,7 @@ pub struct Args {
     /// A matrix variable, `method` or `case`
     #[arg(long, default_value = "case", value_name = "VARIABLE")]
     rows: String,
-    /// A matrix variable, `method` or `case`; one column unless said
+    /// A matrix variable, `method`, `case`, or `stage`: stages side by side; one column unless said
     #[arg(long, value_name = "VARIABLE")]
     columns: Option<String>,
     /// Only this stage; a table for each unless said
@@ -44,6 +47,8 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Stat {
     MeanStd,
+    #[value(name = "mean-2std")]
+    MeanTwoStd,
     Mean,
     Std,
     Median,
@@ -63,6 +68,7 @@ impl From<Stat> for Statistic {
     fn from(stat: Stat) -> Self {
         match stat {
             Stat::MeanStd => Self::MeanStd,
+            Stat::MeanTwoStd => Self::MeanTwoStd,
             Stat::Mean => Self::Mean,
             Stat::Std => Self::Std,
             Stat::Median => Self::Median,
@@ -79,22 +85,31 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let measures = Measures::read(run)?;
     known_metric(&args.metric, &measures.metrics()?)?;
     known("rows", &args.rows, measures.variables())?;
-    if let Some(columns) = &args.columns {
-        known("columns", columns, measures.variables())?;
+    let variables = measures.variables();
+    let side_by_side = args.columns.as_deref() == Some(STAGE) && !variables.iter().any(|name| name == STAGE);
+    if let Some(columns) = args.columns.as_ref().filter(|_| !side_by_side) {
+        let names: Vec<String> = variables.iter().cloned().chain([STAGE.to_owned()]).collect();
+        known("columns", columns, &names)?;
     }
     let mut stages = measures.stages(&args.metric)?;
     if let Some(stage) = &args.stage {
         known("stage", stage, &stages)?;
         stages.retain(|name| name == stage);
     }
+    let columns = args.columns.as_deref().filter(|_| !side_by_side);
+    let grid = |stage: &String| Ok((stage.clone(), measures.grid(&args.metric, stage, &args.rows, columns)?));
+    let mut grids: Vec<(String, history::Grid)> = stages.iter().map(grid).collect::<Result<_, Failure>>()?;
+    if side_by_side {
+        grids = vec![(String::new(), history::Grid::beside(grids))];
+    }
+    let several = grids.len() > 1;
     let mut tables = Vec::new();
-    for stage in &stages {
-        let grid = measures.grid(&args.metric, stage, &args.rows, args.columns.as_deref())?;
+    for (stage, grid) in grids {
         // Several tables in one output say which stage each is of, in the corner.
-        let corner = if stages.len() == 1 { args.rows.clone() } else { format!("{stage}: {}", args.rows) };
+        let corner = if several { format!("{stage}: {}", args.rows) } else { args.rows.clone() };
         let mut shown = Grid::new([corner].into_iter().chain(grid.columns), 1);
         for (row, cells) in grid.rows.into_iter().zip(grid.cells) {
-            let cell = |cell: Option<crate::store::history::Cell>| {
+            let cell = |cell: Option<history::Cell>| {
                 cell.map_or_else(|| "-".to_owned(), |cell| cell.show(args.stat.into(), args.digits.into()))
             };
             shown.push([row].into_iter().chain(cells.into_iter().map(cell)));

@@ -30,6 +30,8 @@ pub(super) struct Fit<'a> {
     options: &'a DeepOptions,
     key: &'a StreamKey,
     pub chains: Vec<Chain>,
+    // ξ of every chain at earlier moves of the frozen chain at its end, as far as the mixture keeps them.
+    earlier: Vec<Vec<Vec<Array2<f64>>>>,
     walls: Walls,
     // EM iterations that are done.
     iteration: usize,
@@ -47,6 +49,15 @@ struct Stretch {
     moves: usize,
     round: usize,
     adapt: bool,
+    // States of each chain that are kept, the last one among them.
+    draws: usize,
+}
+
+impl Stretch {
+    // How many of its states before the last have been passed after so many moves.
+    fn passed(&self, done: usize) -> usize {
+        (done * self.draws / self.moves).min(self.draws - 1)
+    }
 }
 
 impl<'a> Fit<'a> {
@@ -78,6 +89,7 @@ impl<'a> Fit<'a> {
             options,
             key,
             chains: Vec::new(),
+            earlier: vec![Vec::new(); options.particles],
             walls: walls(x, key),
             iteration: resume.as_ref().map_or(0, |state| state.iteration),
             frozen: resume.as_ref().map_or_else(
@@ -136,7 +148,14 @@ impl<'a> Fit<'a> {
         let moves = self.options.final_transitions;
         if moves > 0 {
             self.frozen.iter_mut().for_each(Vec::clear);
-            let stretch = Stretch { phase: "final", first: 0, moves, round: moves.div_ceil(1000), adapt: false };
+            let stretch = Stretch {
+                phase: "final",
+                first: 0,
+                moves,
+                round: moves.div_ceil(1000).min(moves / self.options.draws),
+                adapt: false,
+                draws: self.options.draws,
+            };
             self.sample(&stretch, observer)?;
         } else {
             self.settle()?;
@@ -154,13 +173,26 @@ impl<'a> Fit<'a> {
             _ => 0,
         };
         if adapting > 0 {
-            self.sample(&Stretch { phase: "e_step", first: 0, moves: adapting, round, adapt: true }, observer)?;
+            self.sample(
+                &Stretch { phase: "e_step", first: 0, moves: adapting, round, adapt: true, draws: 1 },
+                observer,
+            )?;
         }
         if adapting < moves {
             let moves = moves - adapting;
-            self.sample(&Stretch { phase: "e_step", first: adapting, moves, round, adapt: false }, observer)?;
+            let stretch = Stretch { phase: "e_step", first: adapting, moves, round, adapt: false, draws: 1 };
+            self.sample(&stretch, observer)?;
         }
         Ok(())
+    }
+
+    /// What the mixture is made of: chain after chain, the states that are kept of it.
+    pub fn states(&self) -> impl Iterator<Item = &[Array2<f64>]> {
+        self.earlier
+            .iter()
+            .zip(&self.chains)
+            .flat_map(|(earlier, chain)| earlier.iter().chain([&chain.white]))
+            .map(Vec::as_slice)
     }
 
     fn moves(&self) -> usize {
@@ -246,6 +278,9 @@ impl<'a> Fit<'a> {
                 total.add(chain.run(&target, count, stretch.adapt, rng)?);
                 Ok::<(), GpError>(())
             })?;
+            if stretch.passed(done + count) > stretch.passed(done) {
+                self.earlier.iter_mut().zip(&chains).for_each(|(kept, chain)| kept.push(chain.white.clone()));
+            }
             done += count;
             self.moves_done += count;
             self.report(&chains, &totals, stretch, stretch.first + done, observer);

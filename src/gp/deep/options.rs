@@ -134,6 +134,8 @@ pub struct DeepOptions {
     pub sampler: SamplerKind,
     /// Length of the frozen chain at the end.
     pub final_transitions: usize,
+    /// States of each chain that the mixture holds, spread evenly over the frozen chain; the last is one of them.
+    pub draws: usize,
 }
 
 impl Default for DeepOptions {
@@ -154,6 +156,7 @@ impl Default for DeepOptions {
             hyperparameters: true,
             sampler: SamplerKind::Hmc { transitions: 12, leapfrog: 8 },
             final_transitions: 50,
+            draws: 1,
         }
     }
 }
@@ -181,6 +184,10 @@ impl DeepOptions {
             || matches!(self.sampler, SamplerKind::Hmc { leapfrog: 0, .. })
         {
             return Err(GpError::value("the rank and the number of leapfrog steps must be positive"));
+        }
+        if self.draws == 0 || self.draws > self.final_transitions.max(1) {
+            let (draws, moves) = (self.draws, self.final_transitions);
+            return Err(GpError::value(format!("{draws} states of a frozen chain of {moves} moves")));
         }
         Ok(())
     }

@@ -97,6 +97,14 @@ pub struct EmStep {
     pub sampler: SamplerStep,
     /// Length of the frozen chain at the end.
     pub final_transitions: u32,
+    /// States of each chain in the mixture. Not told when it is one, so that fits from before it existed stay known.
+    #[serde(skip_serializing_if = "is_one")]
+    pub draws: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_one(draws: &u32) -> bool {
+    *draws == 1
 }
 
 /// The sampler of the E step.

@@ -7,6 +7,7 @@ use crate::spec::{Diagnostic, Diagnostics};
 /// Checks the options of a train stage.
 pub fn check(options: &Node, problems: &mut Diagnostics) {
     let Some((method @ ("deep_gp" | "stride"), _)) = text(options, "method") else { return };
+    check_draws(options, problems);
     let Some(deep) = options.entry("deep").map(|entry| &entry.node) else { return };
     if method == "deep_gp" {
         check_hidden(deep, problems);
@@ -36,6 +37,22 @@ fn check_width(deep: &Node, architecture: &str, problems: &mut Diagnostics) {
         let message = format!("`width` is {outputs}, but a hidden layer of `{architecture}` has one output");
         let help = "leave `width` out, or use `architecture: composition`";
         problems.push(Diagnostic::new(width.node.origin, message).help(help));
+    }
+}
+
+/// The states that are kept come from the frozen chain.
+fn check_draws(options: &Node, problems: &mut Diagnostics) {
+    let Some(em) = options.entry("em").map(|entry| &entry.node) else { return };
+    let Some(Entry { node: Node { value: Value::Int(draws), origin, .. }, .. }) = em.entry("draws") else { return };
+    let moves = match em.entry("final_transitions").map(|entry| &entry.node.value) {
+        Some(Value::Int(moves)) => *moves,
+        Some(_) => return,
+        None if matches!(text(options, "preset"), Some(("paper", _))) => 0,
+        None => return,
+    };
+    if *draws > 1 && *draws > moves {
+        let message = format!("`draws` is {draws}, but the frozen chain has only {moves} transitions to draw from");
+        problems.push(Diagnostic::new(*origin, message).help("raise `final_transitions`, or lower `draws`"));
     }
 }
 

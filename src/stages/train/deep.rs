@@ -241,7 +241,8 @@ mod tests {
     const PCN: SamplerStep = SamplerStep::Pcn { steps: 400 };
 
     fn said(diagnostics: &Diagnostics, sampler: SamplerStep) -> Vec<String> {
-        let em = EmStep { iterations: 10, particles: 10, hyperparameters: true, sampler, final_transitions: 50 };
+        let em =
+            EmStep { iterations: 10, particles: 10, hyperparameters: true, sampler, final_transitions: 50, draws: 1 };
         warnings(diagnostics, &em)
     }
 

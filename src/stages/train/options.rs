@@ -101,6 +101,7 @@ fn with_layers(start: Start, exchanges: u32, deep: &LayersStep, em: &EmStep) -> 
             SamplerStep::Pcn { steps } => SamplerKind::Pcn { steps: steps as usize },
         },
         final_transitions: em.final_transitions as usize,
+        draws: em.draws as usize,
     }
 }
 
@@ -174,6 +175,7 @@ mod tests {
             hyperparameters: false,
             sampler: SamplerKind::Pcn { steps: 400 },
             final_transitions: 0,
+            draws: 1,
             ..plain
         };
         assert_eq!(options("method: stride, preset: paper"), Some(paper));
@@ -185,7 +187,7 @@ mod tests {
             hyperparameters: { variance: 2, length: 0.5, noise: 0.1, optimise: [noise] }, \
             deep: { architecture: convolution, layers: 3, width: 1, prior_mean: identity, hidden: { method: aca, rank: 7, \
             tolerance: 0.01, repivot: false }, length: 0.7, u_min: 0.1, u_max: 3 }, em: { iterations: 4, particles: 6, \
-            exchanges: 9, hyperparameters: false, sampler: { hmc: { transitions: 5, leapfrog: 2 } }, final_transitions: 8 }";
+            exchanges: 9, hyperparameters: false, sampler: { hmc: { transitions: 5, leapfrog: 2 } }, final_transitions: 8, draws: 2 }";
         let expected = DeepOptions {
             start: Start::Sparse(SparseOptions {
                 kernel: Kernel::Matern52,
@@ -213,6 +215,7 @@ mod tests {
             hyperparameters: false,
             sampler: SamplerKind::Hmc { transitions: 5, leapfrog: 2 },
             final_transitions: 8,
+            draws: 2,
         };
         assert_eq!(options(written), Some(expected));
     }

@@ -58,6 +58,8 @@ pub struct Cell {
 pub enum Statistic {
     /// `mean (std)`.
     MeanStd,
+    /// `mean ± 2 std`, that number.
+    MeanTwoStd,
     /// Mean.
     Mean,
     /// Sample standard deviation.
@@ -72,6 +74,22 @@ pub enum Statistic {
     Count,
 }
 
+impl Grid {
+    /// Tables of the same rows side by side, each with its name over its one column.
+    pub fn beside(named: Vec<(String, Self)>) -> Self {
+        let mut all = Self { rows: Vec::new(), columns: Vec::new(), cells: Vec::new() };
+        for (name, grid) in named {
+            all.columns.push(name);
+            if all.rows.is_empty() {
+                (all.rows, all.cells) = (grid.rows, grid.cells);
+            } else {
+                all.cells.iter_mut().zip(grid.cells).for_each(|(all, more)| all.extend(more));
+            }
+        }
+        all
+    }
+}
+
 impl Cell {
     /// The cell as text.
     pub fn show(&self, statistic: Statistic, digits: usize) -> String {
@@ -80,6 +98,10 @@ impl Cell {
         match statistic {
             Statistic::MeanStd => match std {
                 Some(std) => format!("{} ({std})", number(self.mean)),
+                None => number(self.mean),
+            },
+            Statistic::MeanTwoStd => match self.std {
+                Some(std) => format!("{} ± {}", number(self.mean), number(2.0 * std)),
                 None => number(self.mean),
             },
             Statistic::Mean => number(self.mean),

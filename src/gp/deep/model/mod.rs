@@ -1,4 +1,4 @@
-//! The trained model: a mixture over the particles, each with its own hidden layers and the same top layer.
+//! The trained model: a mixture over states of the chains, each with its own hidden layers and the same top layer.
 //!
 //! Nothing of it grows with the number of training rows, unless hidden layers live at all of them (`full`) or the top
 //! layer has no inducing points. What the mixture needs is kept as named numbers, so that a model file can hold any

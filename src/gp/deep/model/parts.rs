@@ -71,8 +71,8 @@ pub(super) fn of_fit(fit: &Fit<'_>) -> Result<DeepParts, GpError> {
     if exact {
         numbers.insert("y".to_owned(), fit.problem.y.view().insert_axis(Axis(0)).to_owned());
     }
-    for (index, chain) in fit.chains.iter().enumerate() {
-        add_particle(fit, index, chain, &top_rows, &mut numbers)?;
+    for (index, white) in fit.states().enumerate() {
+        add_particle(fit, index, white, &top_rows, &mut numbers)?;
     }
     let words = [
         ("architecture", design.architecture.name()),
@@ -96,13 +96,13 @@ pub(super) fn of_fit(fit: &Fit<'_>) -> Result<DeepParts, GpError> {
 fn add_particle(
     fit: &Fit<'_>,
     index: usize,
-    chain: &Chain,
+    white: &[Array2<f64>],
     top_rows: &[usize],
     numbers: &mut Numbers,
 ) -> Result<(), GpError> {
     let (design, hidden) = (&fit.problem.design, &fit.problem.hidden);
     let target = fit.problem.target();
-    let prepared = target.prepare(&chain.white)?;
+    let prepared = target.prepare(white)?;
     let mut add = |name: String, value: Array2<f64>| drop(numbers.insert(format!("p{index:04}.{name}"), value));
     for (level, layer) in prepared.layers.iter().enumerate() {
         if let Some(map) = &layer.map {
@@ -117,7 +117,7 @@ fn add_particle(
                 add("weights.0".to_owned(), weights);
             }
         } else {
-            add(format!("weights.{level}"), hidden.weights(layer, &chain.white[level])?);
+            add(format!("weights.{level}"), hidden.weights(layer, &white[level])?);
             if level > 0 {
                 add(format!("below.{level}"), prepared.layers[level - 1].inputs.clone());
             }
@@ -126,7 +126,7 @@ fn add_particle(
     let rows = hidden.list(&fit.problem.rows, top_rows);
     add("top".to_owned(), target.forward(&prepared, &rows, false)?.inputs);
     if !fit.problem.is_exact() {
-        let state = target.state(&chain.white)?;
+        let state = target.state(white)?;
         add("alpha".to_owned(), row(&state.alpha()?.to_vec()));
         add("lower".to_owned(), state.lower().to_owned());
         add("lower_b".to_owned(), state.lower_b().to_owned());
