@@ -244,7 +244,8 @@ fn several_evaluations_are_several_tables() {
     let value = value.lines().nth(1).unwrap().split_once(',').unwrap().1.to_owned();
     assert_eq!(beside, format!("case,metrics,again\ndefault,{value},{value}\n"));
     let (mean, std) = value.trim_end_matches(')').split_once(" (").unwrap();
-    let two = sandbox.run("runs table last --metric smse --stage again --stat mean-2std --format csv").succeeded().stdout;
+    let two =
+        sandbox.run("runs table last --metric smse --stage again --stat mean-2std --format csv").succeeded().stdout;
     let (same, twice) = two.lines().nth(1).unwrap().split_once(',').unwrap().1.split_once(" ± ").unwrap();
     let number = |text: &str| text.parse::<f64>().unwrap();
     assert!(same == mean && (number(twice) - 2.0 * number(std)).abs() < 2e-4, "{two} and {value}");
