@@ -152,6 +152,7 @@ fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
         hyperparameters: number("hyper", 1) > 0,
         sampler,
         final_transitions: number("final", basis.final_transitions),
+        draws: number("draws", basis.draws),
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Train {
     /// The deep prior (`deep_gp`, `stride`).
     pub deep: Option<Deep>,
     /// The training loop (`deep_gp`, `stride`).
-    pub em: Option<Em>,
+    pub em: Option<Box<Em>>,
     /// A set of defaults: `paper` trains as in the paper. Keys written out win.
     pub preset: Option<Preset>,
     /// A directory that gets the trained model, replaced in one step; for one case and one fold.

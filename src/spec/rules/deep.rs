@@ -46,9 +46,8 @@ fn check_draws(options: &Node, problems: &mut Diagnostics) {
     let Some(Entry { node: Node { value: Value::Int(draws), origin, .. }, .. }) = em.entry("draws") else { return };
     let moves = match em.entry("final_transitions").map(|entry| &entry.node.value) {
         Some(Value::Int(moves)) => *moves,
-        Some(_) => return,
         None if matches!(text(options, "preset"), Some(("paper", _))) => 0,
-        None => return,
+        _ => return,
     };
     if *draws > 1 && *draws > moves {
         let message = format!("`draws` is {draws}, but the frozen chain has only {moves} transitions to draw from");
