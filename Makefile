@@ -51,7 +51,7 @@ bench: ## speed as ratios to the machine's matrix product and to other programs 
 frontier: build ## accuracy against seconds on Fashion-MNIST: some hours, can be stopped and continued
 	@$(SETUP) peers
 	$(PROGRAM) run pipelines/frontier.yaml $(ARGS)
-	$(PROGRAM) run pipelines/fashion-best.yaml $(ARGS)
+	$(PROGRAM) run pipelines/fashion-best.yaml
 	$(TARGET)/peers/bin/python benches/peers/frontier.py results data/fashion_vae.parquet
 
 guard: ## count the instructions of a small training and compare with the committed figure
