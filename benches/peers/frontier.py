@@ -9,7 +9,6 @@ import math
 import pathlib
 import sys
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 import others
@@ -24,22 +23,20 @@ def files(results, table, pipeline):
     return found or sys.exit(f"no results of pipelines/{pipeline}.yaml in {results}: run it first")
 
 
-def rows(results, table, pipeline):
-    tables = [pq.read_table(file) for file in files(results, table, pipeline)]
-    return pa.concat_tables(tables, promote_options="default").to_pylist()
-
-
 def measured(results, pipeline, place_of):
-    """What `place_of` makes of stage and case: SMSE, coverage and seconds of training; a later run replaces an earlier one."""
-    found = {}
-    for row in rows(results, "metrics", pipeline):
-        if row["metric"] in ("smse", "coverage_95") and row["fold"] is not None and row["split"] == "test":
-            found.setdefault(place_of(row["stage"], row["case"]), {})[row["metric"]] = row["value"]
-    for row in rows(results, "timings", pipeline):
-        if row["phase"] == "offline":
-            found.setdefault(place_of(row["stage"], row["case"]), {})["cpu_s"] = row["cpu_s"]
-    # A run that was stopped may have a model without its metrics.
-    return {place: at for place, at in found.items() if len(at) == 3}
+    """What `place_of` makes of stage and case: SMSE, coverage and seconds of training of the last run that has all three."""
+    timings = {file.name: file for file in files(results, "timings", pipeline)}
+    complete = {}
+    for file in files(results, "metrics", pipeline):
+        found = {}
+        for row in pq.read_table(file).to_pylist():
+            if row["metric"] in ("smse", "coverage_95") and row["fold"] is not None and row["split"] == "test":
+                found.setdefault(place_of(row["stage"], row["case"]), {})[row["metric"]] = row["value"]
+        for row in pq.read_table(timings[file.name]).to_pylist() if file.name in timings else ():
+            if row["phase"] == "offline":
+                found.setdefault(place_of(row["stage"], row["case"]), {})["cpu_s"] = row["cpu_s"]
+        complete |= {place: at for place, at in found.items() if len(at) == 3}
+    return complete
 
 
 def points(results):

@@ -121,7 +121,7 @@ fn deep(meta: &ModelMeta) -> Vec<(&'static str, String)> {
         word(&deep["hidden"]),
         word(&deep["prior_mean"])
     );
-    let draws = em["draws"].as_u64().map_or_else(String::new, |draws| format!(", {draws} draws of each"));
+    let draws = em["draws"].as_u64().map_or_else(String::new, |draws| format!(", {draws} states of each kept"));
     let chains = format!(
         "{} particles, sampler {}, {} EM iterations, {} final transitions{draws}",
         em["particles"],

@@ -123,13 +123,16 @@ fn em(train: &language::Train, defaults: &Defaults) -> EmStep {
         SamplerStep::Pcn { steps } if defaults.final_transitions > 0 => steps.max(defaults.final_transitions),
         _ => defaults.final_transitions,
     };
+    let draws = written.draws.unwrap_or(1);
+    // The last state needs no frozen chain.
+    let needed = if draws > 1 { draws } else { 0 };
     EmStep {
         iterations: written.iterations.unwrap_or(defaults.iterations),
         particles: written.particles.unwrap_or(defaults.particles),
         hyperparameters: written.hyperparameters.unwrap_or(defaults.hyperparameters),
         sampler,
-        final_transitions: written.final_transitions.unwrap_or(final_transitions),
-        draws: written.draws.unwrap_or(1),
+        final_transitions: written.final_transitions.unwrap_or_else(|| final_transitions.max(needed)),
+        draws,
     }
 }
 

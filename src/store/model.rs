@@ -136,7 +136,7 @@ pub fn publish(model: &ModelFile, directory: &Path) -> Result<bool, StoreError> 
 // The first model in a subdirectory, as training writes one for each fold.
 fn model_below(directory: &Path) -> Option<PathBuf> {
     let below = std::fs::read_dir(directory).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    below.filter(|path| path.join(MODEL_FILE).is_file()).min()
+    below.filter(|path| path.join(MODEL_FILE).is_file() && !path.ends_with(PREVIOUS)).min()
 }
 
 /// The file of a model that is named by its directory or its file.

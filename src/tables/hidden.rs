@@ -24,9 +24,9 @@ super::table! {
         pub x1: f64,
         /// Its second feature, where there is one.
         pub x2: Option<f64>,
-        /// Mean over the chains.
+        /// Mean over the states of all chains that the model keeps.
         pub mean: f64,
-        /// Standard deviation between the chains.
+        /// Standard deviation between them.
         pub std: f64,
     }
 }

@@ -27,6 +27,10 @@ fn options(train: &str) -> Json {
     serde_json::to_value(step(train).method).unwrap()
 }
 
+fn options_of_em(train: &str) -> Json {
+    options(train)["stride"]["em"].clone()
+}
+
 #[test]
 fn defaults_and_preset() {
     let pretty = |train: &str| format!("{:#}", options(train));
@@ -55,6 +59,25 @@ fn what_is_written_wins_over_the_preset() {
 fn inducing_points_that_are_given_are_kept() {
     let stride = &options("method: stride, inducing: { rows: [3, 9] }, em: { exchanges: 4 }")["stride"];
     assert_eq!((&stride["exchanges"], &stride["inducing"]), (&json!(0), &json!({ "given": { "rows": [3, 9] } })));
+}
+
+#[test]
+fn the_frozen_chain_is_long_enough_for_the_draws() {
+    let em = |options: &str| options_of_em(&format!("method: stride, {options}"));
+    assert_eq!(em("em: { draws: 1 }"), em("em: { particles: 10 }"));
+    assert_eq!(em("em: { draws: 1 }").get("draws"), None, "fits from before this option stay known");
+    assert_eq!(em("em: { draws: 2 }")["draws"], 2);
+    for (written, length) in [
+        ("em: { draws: 20 }", 50),
+        ("em: { draws: 70 }", 70),
+        ("em: { draws: 70, sampler: { pcn: { steps: 300 } } }", 300),
+        ("preset: paper, em: { draws: 1 }", 0),
+        ("preset: paper, em: { draws: 4 }", 4),
+        ("preset: paper, em: { draws: 4, final_transitions: 9 }", 9),
+        ("em: { draws: 70, final_transitions: null }", 70),
+    ] {
+        assert_eq!(em(written)["final_transitions"], length, "{written}");
+    }
 }
 
 /// The step is all that the cache key of a model knows of the options.
@@ -111,6 +134,9 @@ fn plan_knows_the_methods_and_their_memory() {
     assert_eq!(memory("method: stride"), copies + (256 << 20) + 8 * rows * (features + 50) + hidden);
     assert_eq!(memory("method: deep_gp"), copies + 4 * 8 * rows * rows + hidden);
     assert_eq!(memory("method: deep_gp, deep: { layers: 4, width: 3 }"), copies + 32 * rows * rows + hidden / 2 * 9);
+    let kept = 8 * particles * features * 4;
+    assert_eq!(memory("method: stride, em: { draws: 5 }"), memory("method: stride") + 50 * kept);
+    assert_eq!(memory("method: deep_gp, em: { draws: 5 }"), memory("method: deep_gp") + rows * kept);
     let shown = sandbox.run("plan deep.yaml").succeeded().stdout;
     assert!(shown.contains("run: train deep_gp × 5 folds"), "{shown}");
 }

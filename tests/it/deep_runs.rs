@@ -311,6 +311,9 @@ stages:
     );
     let shown = sandbox.run("model show model").succeeded().stdout;
     settings.bind(|| assert_snapshot!("model_show_deep", shown));
+    sandbox.run("run deep.yaml --quiet --set stages.model.train.em.draws=4").succeeded();
+    let shown = sandbox.run("model show model").succeeded().stdout;
+    assert!(shown.contains("8 final transitions, 4 states of each kept\n"), "{shown}");
 }
 
 /// Whatever a file holds, it gives a model or a message.

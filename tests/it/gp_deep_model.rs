@@ -4,6 +4,7 @@ use crate::gp_deep_start::{Listener, quick_exact, quick_sparse};
 use crate::naive::{normal_matrix, regression, with_threads};
 use ndarray::{Array1, Array2, s};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use stride_pipe::gp::deep::{
     Architecture, Checkpoint, DeepGp, DeepOptions, DeepParts, HiddenKind, PriorMean, SamplerKind, Start, fit,
 };
@@ -114,6 +115,19 @@ fn a_mixture_of_draws_is_that_of_the_models_along_the_frozen_chain() {
         let other = with(3 * third, 1);
         assert_eq!(mixture.parts().diagnostics, other.parts().diagnostics);
         assert_ne!(mixture.parts().numbers, other.parts().numbers);
+    }
+}
+
+/// A long frozen chain is reported in rounds of several moves; no state that is asked for falls between them.
+#[test]
+fn a_long_frozen_chain_keeps_all_draws() {
+    let options = options(false, Architecture::Composition, 2, (HiddenKind::Sparse, PriorMean::Zero), (PCN, 0));
+    for (final_transitions, draws) in [(1001, 1000), (1500, 7), (2400, 1100)] {
+        let options = DeepOptions { final_transitions, draws, iterations: 0, particles: 2, ..options.clone() };
+        let gp = run(&options, 12, None).0;
+        let state = |name: &String| name.split_once('.').map(|(state, _)| state.to_owned());
+        let states: BTreeSet<String> = gp.parts().numbers.keys().filter_map(state).collect();
+        assert_eq!(states.len(), 2 * draws, "{final_transitions} moves");
     }
 }
 

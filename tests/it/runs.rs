@@ -250,3 +250,24 @@ fn several_evaluations_are_several_tables() {
     let number = |text: &str| text.parse::<f64>().unwrap();
     assert!(same == mean && (number(twice) - 2.0 * number(std)).abs() < 2e-4, "{two} and {value}");
 }
+
+#[test]
+fn stages_are_columns_beside_the_values_of_a_variable() {
+    let sandbox = Sandbox::new();
+    let text = SMALL
+        .replace("stages:\n", "matrix: { kernel: [rbf, matern32] }\nstages:\n")
+        .replace("method: gp", "method: gp, kernel: \"${matrix.kernel}\"");
+    sandbox.write("twice.yaml", &format!("{text}  again:\n    evaluate: {{ input: predictions }}\n"));
+    sandbox.run("run twice.yaml --quiet").succeeded();
+    let table = |more: &str| {
+        let command = format!("runs table last --metric smse --rows kernel --format csv {more}");
+        let shown = sandbox.run(&command).succeeded().stdout;
+        shown.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect::<Vec<Vec<String>>>()
+    };
+    let (one, both) = (table("--stage again"), table("--columns stage"));
+    assert_eq!(both[0], ["kernel", "metrics", "again"]);
+    for (row, kernel) in [(1, "rbf"), (2, "matern32")] {
+        assert_eq!(both[row], [kernel, &one[row][1], &one[row][1]]);
+    }
+    assert_ne!(one[1][1], one[2][1]);
+}

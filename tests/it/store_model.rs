@@ -118,6 +118,11 @@ fn a_missing_model_is_missing() {
 #[test]
 fn the_models_of_folds_are_pointed_at() {
     let dir = tempfile::tempdir().unwrap();
+    // A directory that a model was published to keeps the one before.
+    std::fs::create_dir(dir.path().join("previous")).unwrap();
+    std::fs::write(dir.path().join("previous").join("model.safetensors"), bytes()).unwrap();
+    let error = ModelFile::load(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("there is no model here") && !error.contains("below"), "{error}");
     for fold in ["fold=1", "fold=0"] {
         std::fs::create_dir(dir.path().join(fold)).unwrap();
         std::fs::write(dir.path().join(fold).join("model.safetensors"), bytes()).unwrap();

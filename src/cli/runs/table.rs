@@ -46,7 +46,9 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Stat {
+    /// Mean, and the sample standard deviation in brackets
     MeanStd,
+    /// Mean ± two sample standard deviations
     #[value(name = "mean-2std")]
     MeanTwoStd,
     Mean,

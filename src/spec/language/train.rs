@@ -307,7 +307,8 @@ pub struct Em {
     pub hyperparameters: Option<bool>,
     /// The sampler of the E step. Default: hmc; pcn with the preset `paper`.
     pub sampler: Option<Sampler>,
-    /// Length of the frozen chain at the end, for diagnostics and `draws`. Default: 50; 0 with the preset `paper`.
+    /// Length of the frozen chain at the end, for diagnostics and `draws`. Default: 50, and 0 with the preset
+    /// `paper`, or as many as `draws` needs.
     #[schemars(range(min = 0))]
     pub final_transitions: Option<u32>,
     /// States of each chain that predictions average over, spread evenly over the frozen chain. The model grows with them,

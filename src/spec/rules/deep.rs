@@ -40,16 +40,12 @@ fn check_width(deep: &Node, architecture: &str, problems: &mut Diagnostics) {
     }
 }
 
-/// The states that are kept come from the frozen chain.
+/// The states that are kept come from the frozen chain, which is long enough where its length is not written.
 fn check_draws(options: &Node, problems: &mut Diagnostics) {
     let Some(em) = options.entry("em").map(|entry| &entry.node) else { return };
     let Some(Entry { node: Node { value: Value::Int(draws), origin, .. }, .. }) = em.entry("draws") else { return };
-    let moves = match em.entry("final_transitions").map(|entry| &entry.node.value) {
-        Some(Value::Int(moves)) => *moves,
-        None if matches!(text(options, "preset"), Some(("paper", _))) => 0,
-        _ => return,
-    };
-    if *draws > 1 && *draws > moves {
+    let Some(Value::Int(moves)) = em.entry("final_transitions").map(|entry| &entry.node.value) else { return };
+    if *draws > 1 && draws > moves {
         let message = format!("`draws` is {draws}, but the frozen chain has only {moves} transitions to draw from");
         problems.push(Diagnostic::new(*origin, message).help("raise `final_transitions`, or lower `draws`"));
     }
