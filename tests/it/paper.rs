@@ -19,6 +19,13 @@ const SHORT: [&str; 7] = [
 /// One split that trains with a tenth of the rows, where a pipeline has ten folds.
 const TENTH: &str = "stages.folds.split={input: rows, holdout: {test_fraction: 0.9}}";
 
+/// The error that a stage has measured in each case.
+fn smse(sandbox: &Sandbox, stage: &str) -> Vec<f64> {
+    let metrics: Vec<MetricRow> = read_table(&sandbox.table_files("metrics")[0]).unwrap();
+    let all = metrics.iter().filter(|row| row.stage == stage && row.metric == "smse" && row.stat == "mean");
+    all.filter_map(|row| row.value).collect()
+}
+
 /// Runs a pipeline of the paper with these changes; there are `cases` of them, each measured with both settings.
 fn runs(file: &str, changes: &[&str], cases: usize) -> Sandbox {
     let sandbox = Sandbox::new();
@@ -27,24 +34,32 @@ fn runs(file: &str, changes: &[&str], cases: usize) -> Sandbox {
     let mut words = vec!["run", path.as_str(), "--quiet", "--results", "results"];
     words.extend(SHORT.iter().chain(changes).flat_map(|change| ["--set", change]));
     crate::sandbox::Ran::from(&sandbox.command().args(words).output().unwrap()).succeeded();
-    let metrics: Vec<MetricRow> = read_table(&sandbox.table_files("metrics")[0]).unwrap();
     for stage in ["paper", "ours"] {
-        let all = metrics.iter().filter(|row| row.stage == stage && row.metric == "smse" && row.stat == "mean");
-        let values: Vec<f64> = all.filter_map(|row| row.value).collect();
+        let values = smse(&sandbox, stage);
         assert_eq!(values.len(), cases, "{file} {stage}");
         assert!(values.iter().all(|value| (0.0..2.0).contains(value)), "{file} {stage}: {values:?}");
     }
     sandbox
 }
 
+/// The one-dimensional function has a third setting, in which the noise has to be found.
+fn runs_toy1d(file: &str, changes: [&str; 2], cases: usize) {
+    let em = "stages.found-model.train.em={iterations: 1, particles: 2, final_transitions: 4, \
+        sampler: {hmc: {transitions: 2, leapfrog: 2}}}";
+    let sandbox = runs(file, &[changes[0], changes[1], em], cases);
+    let found = smse(&sandbox, "found");
+    assert_eq!(found.len(), cases, "{file}");
+    assert_ne!(found, smse(&sandbox, "ours"), "{file}");
+}
+
 #[test]
 fn toy1d_against_inducing_points() {
-    runs("toy1d/inducing.yaml", &["matrix.m=[5,10]", "matrix.draw=[1,2]"], 12);
+    runs_toy1d("toy1d/inducing.yaml", ["matrix.m=[5,10]", "matrix.draw=[1,2]"], 12);
 }
 
 #[test]
 fn toy1d_against_layers() {
-    runs("toy1d/layers.yaml", &["matrix.layers=[2,4]", "matrix.draw=[3]"], 6);
+    runs_toy1d("toy1d/layers.yaml", ["matrix.layers=[2,4]", "matrix.draw=[3]"], 6);
 }
 
 #[test]
