@@ -7,7 +7,7 @@
 //!                                                       └────────▶ report
 //! ```
 //!
-//! `gp` and `eval` are pure mathematics and use nothing else of the crate; `tests/` checks who uses whom.
+//! `gp` and `eval` are pure mathematics: `eval` uses nothing else of the crate, `gp` only `eval`; `tests/` checks who uses whom.
 
 pub mod cli;
 pub mod datasets;

@@ -3,6 +3,7 @@
 use crate::engine::RunError;
 use crate::stages::StageError;
 use crate::store::StoreError;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Done, or nothing to do.
@@ -64,10 +65,15 @@ impl Failure {
             // Names of files and columns come from others: what they hold must not act on the terminal.
             let acts = |c: char| c.is_control() && c != '\n';
             let shown = |c: char| if acts(c) { c.escape_default().to_string() } else { c.to_string() };
-            eprintln!("{}", self.message.chars().map(shown).collect::<String>());
+            say(&self.message.chars().map(shown).collect::<String>());
         }
         ExitCode::from(self.code)
     }
+}
+
+/// Writes a line to stderr; that nobody reads it any more is no failure.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 impl From<StoreError> for Failure {

@@ -105,7 +105,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     };
     let imported = import(&args.inputs, &args.output, &options)?;
     for note in &imported.notes {
-        eprintln!("note: {note}");
+        exit::say(&format!("note: {note}"));
     }
     print(&describe(&args.output, &imported))
 }

@@ -3,6 +3,7 @@
 use super::exit::{self, Failure};
 use super::print;
 use crate::datasets::hills;
+use crate::spec::{NAME_HELP, is_name};
 use crate::store::{write_atomic, write_columns};
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
@@ -20,20 +21,10 @@ pub struct Args {
 
 const ROWS: usize = 300;
 const SEED: u64 = 1;
-/// File systems allow 255 bytes; the name also becomes part of other names.
-const LONGEST: usize = 100;
 
 /// The rule of the language for names, so that the pipeline is valid.
 fn name(text: &str) -> Result<String, String> {
-    let rest = text.strip_prefix(|first: char| first.is_ascii_lowercase());
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-    match rest {
-        Some(rest) if rest.chars().all(allowed) && text.len() <= LONGEST => Ok(text.to_owned()),
-        _ => Err(format!(
-            "a name is a letter from a to z, then letters from a to z, digits, `-` and `_`, at most {LONGEST} in all, \
-             for example `my-pipeline`"
-        )),
-    }
+    if is_name(text) { Ok(text.to_owned()) } else { Err(format!("{NAME_HELP}, for example `my-pipeline`")) }
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {

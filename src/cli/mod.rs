@@ -78,10 +78,11 @@ pub fn main() -> ExitCode {
         }
     });
     outcome.unwrap_or_else(|_| {
-        eprintln!(
-            "stride-pipe: this is a bug in stride-pipe {}; please report it with the lines above",
-            env!("CARGO_PKG_VERSION")
-        );
+        exit::say(concat!(
+            "stride-pipe: this is a bug in stride-pipe ",
+            env!("CARGO_PKG_VERSION"),
+            "; please report it with the lines above"
+        ));
         ExitCode::from(exit::BUG)
     })
 }

@@ -131,7 +131,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 /// The command line again, with `--resume RUN` instead of any other.
 fn resume_command(run_id: &str) -> String {
     let mut words: Vec<String> = Vec::new();
-    let mut arguments = std::env::args().peekable();
+    let mut arguments = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).peekable();
     while let Some(word) = arguments.next() {
         if word == "--resume" {
             arguments.next_if(|next| next == "latest" || next.parse::<RunId>().is_ok());

@@ -8,6 +8,8 @@ use super::progress::Progress;
 use super::run::{command_line, duration, listen_to_signals, start_threads};
 use crate::engine::{Destination, Noting, Origin, ScoreRequest, ScoreSummary, score};
 use crate::plan::OnInvalid;
+use crate::spec::language::Level;
+use crate::spec::{NAME_HELP, is_name};
 use clap::Args as ClapArgs;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -73,18 +75,13 @@ pub struct Args {
 
 fn level(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        // More decimals have no column name of their own.
-        Ok(level) if level > 0.0 && level < 1.0 && text.len() <= 8 => Ok(level),
+        Ok(level) if Level(level).has_name() => Ok(level),
         _ => Err("write a level between 0 and 1, with at most six decimals, such as 0.9".to_owned()),
     }
 }
 
 fn name(text: &str) -> Result<String, String> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
-    if text.starts_with(|c: char| c.is_ascii_lowercase()) && text.chars().all(plain) {
-        return Ok(text.to_owned());
-    }
-    Err("begin with a small letter; then small letters, digits, `_` and `-`, as in the name of a pipeline".to_owned())
+    if is_name(text) { Ok(text.to_owned()) } else { Err(NAME_HELP.to_owned()) }
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
@@ -149,13 +146,8 @@ const SHOWN: usize = 5;
 fn report(args: &Args, summary: &ScoreSummary, elapsed: Duration) -> Result<(), Failure> {
     let tally = &summary.tally;
     let (rows, invalid, seconds) = (tally.rows, tally.invalid, elapsed.as_secs_f64());
-    if invalid > 0 {
-        let fate = if args.on_invalid == OnInvalid::Skip { "they are left out" } else { "their scores are null" };
-        tracing::warn!(
-            invalid,
-            rows,
-            "{invalid} of {rows} rows cannot be scored (null, NaN or infinite features): {fate}"
-        );
+    if let Some(warning) = tally.warning(args.on_invalid) {
+        tracing::warn!(invalid, rows, "{warning}");
     }
     let mut outside: Vec<(&str, f64)> = summary
         .features

@@ -4,8 +4,7 @@ use super::key::{self, Key};
 use super::source::Source;
 use crate::plan::{Case, ModelSource, Plan, Stage, Step};
 use crate::stages::StageError;
-use crate::store::input::sha256_file;
-use crate::store::{Cache, MODEL_FILE, ResultsDir};
+use crate::store::{Cache, ModelFile, ResultsDir};
 use std::collections::{BTreeMap, HashMap};
 
 /// What would happen to a stage of a case.
@@ -33,7 +32,7 @@ pub fn forecast(plan: &Plan, case: &Case) -> Vec<Decision> {
             decisions.push(with_the_others(&decisions));
             continue;
         }
-        let keys = keys(plan, case, stage, &known, &mut methods);
+        let keys = keys(plan, stage, &known, &mut methods);
         let decision = match &keys {
             Ok(keys) => decide(plan, case, stage, &cache, keys),
             Err(reason) => Decision { run: stage.folds, skip: 0, reason: reason.clone() },
@@ -70,7 +69,6 @@ fn decide(plan: &Plan, case: &Case, stage: &Stage, cache: &Cache, keys: &[Key]) 
 
 fn keys<'a>(
     plan: &Plan,
-    case: &Case,
     stage: &'a Stage,
     known: &BTreeMap<&str, Result<Hashes, String>>,
     methods: &mut HashMap<&'a str, String>,
@@ -96,24 +94,18 @@ fn keys<'a>(
                     methods.insert(&stage.id, method);
                     hashes(model)?
                 }
-                ModelSource::Published(directory) => {
-                    let path = directory.join(MODEL_FILE);
-                    vec![sha256_file(&path).map_err(|error| plan.redactor.clean(&error.to_string()))?]
+                ModelSource::Published(path) => {
+                    let (file, hash) =
+                        ModelFile::load_hashed(path).map_err(|error| plan.redactor.clean(&error.to_string()))?;
+                    methods.insert(&stage.id, file.meta.method);
+                    vec![hash]
                 }
             };
             let rows = first(&step.input)?;
             Ok((0..).zip(models).map(|(fold, model)| key::predict(step, &model, &rows, fold)).collect())
         }
         Step::Evaluate(step) => {
-            let method = match case.stage(&step.input).map(|stage| &stage.step) {
-                Some(Step::Predict(predict)) => match &predict.model {
-                    ModelSource::Published(directory) => crate::store::ModelFile::load(directory)
-                        .map(|file| file.meta.method)
-                        .map_err(|error| plan.redactor.clean(&error.to_string()))?,
-                    ModelSource::Stage(_) => methods.get(step.input.as_str()).cloned().unwrap_or_default(),
-                },
-                _ => String::new(),
-            };
+            let method = methods.get(step.input.as_str()).cloned().unwrap_or_default();
             Ok(vec![key::evaluate(&hashes(&step.input)?, &method)])
         }
         Step::Report(_) => Ok(Vec::new()),

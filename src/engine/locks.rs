@@ -41,6 +41,9 @@ pub fn acquire(
     acquire_all(&claims, timeout, cancel, listener)
 }
 
+/// Clocks end somewhere; nobody waits longer than a century.
+const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
+
 /// Takes all of these locks, waiting up to `timeout`.
 pub fn acquire_all(
     claims: &Claims,
@@ -49,7 +52,7 @@ pub fn acquire_all(
     listener: &dyn Listener,
 ) -> Result<Vec<Lock>, RunError> {
     let owner = format!("process {} since {}", std::process::id(), crate::tables::Timestamp::now());
-    let mut patience = Patience { deadline: Instant::now() + timeout, told: None, cancel, listener };
+    let mut patience = Patience { deadline: Instant::now() + timeout.min(LONGEST), told: None, cancel, listener };
     let locks = loop {
         match claims.try_take(&owner)? {
             Ok(locks) => break locks,

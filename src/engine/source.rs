@@ -20,6 +20,11 @@ fn stamp(file: &InputFile) -> Result<Stamp, StoreError> {
     Ok((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
 }
 
+fn changed(path: &Path) -> StoreError {
+    let hint = "wait until its writer is done and run again; replace files by renaming rather than in place";
+    StoreError::invalid(path, "the file has changed since the run began", hint)
+}
+
 /// The rows of an ingest stage.
 pub struct Source {
     /// What is read.
@@ -62,8 +67,7 @@ impl Source {
     pub fn check_unchanged(&self) -> Result<(), StageError> {
         for (file, known) in self.files.iter().zip(&self.stamps) {
             if stamp(file)? != *known {
-                let hint = "wait until its writer is done; replace files by renaming rather than in place";
-                return Err(StoreError::invalid(&file.path, "the file changed while it was read", hint).into());
+                return Err(changed(&file.path).into());
             }
         }
         Ok(())
@@ -80,6 +84,10 @@ impl Source {
             return Ok(Rc::clone(table));
         }
         let table = Rc::new(ingest::run(&self.step, &self.files)?);
+        // Hours may lie between the hashes and this.
+        if let Some((file, _)) = table.files.iter().zip(&self.hashes).find(|(file, hash)| file.sha256 != **hash) {
+            return Err(changed(&file.path).into());
+        }
         Ok(Rc::clone(self.table.get_or_init(|| table)))
     }
 }
@@ -109,5 +117,42 @@ impl Folds {
         }
         let folds = Rc::new(split::run(&self.step, &*self.source.table()?, self.seed)?);
         Ok(Rc::clone(self.drawn.get_or_init(|| folds)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{PlanRequest, Step, build};
+    use crate::store::write_columns;
+    use arrow::array::{ArrayRef, Float64Array};
+    use std::sync::Arc;
+
+    /// Rows are read when they are needed, which may be long after the key was made.
+    #[test]
+    fn rows_of_another_file_are_not_taken_for_those_that_were_hashed() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("rows.parquet");
+        let write = |first: f64| {
+            let column = || Arc::new(Float64Array::from(vec![first, 2.0, 3.0])) as ArrayRef;
+            write_columns(&path, vec![("a", column()), ("y", column())]).map(|_| ())
+        };
+        let text =
+            "version: 1\nname: small\nstages:\n  rows: { ingest: { path: rows.parquet, features: [a], target: y } }\n";
+        let file = dir.path().join("p.yaml");
+        let request = PlanRequest { file: &file, text, sets: &[], results: None, env: &|_: &str| None };
+        let plan = build(&request).map_err(|problems| format!("{problems:?}"))?;
+        let Step::Ingest(step) = &plan.cases[0].stages[0].step else { return Err("an ingest stage".into()) };
+        write(1.0)?;
+        let source = Source::new(step)?;
+        // The same contents in another file are the same rows.
+        write(1.0)?;
+        assert!(Source::new(step)?.table().is_ok());
+        write(7.0)?;
+        let error = source.table().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("rows.parquet") && error.contains("has changed since the run began"), "{error}");
+        write(1.0)?;
+        assert!(source.table().is_ok());
+        Ok(())
     }
 }

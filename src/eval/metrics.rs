@@ -125,22 +125,3 @@ fn crps(y: f64, mean: f64, std: f64) -> f64 {
     let z = (y - mean) / std;
     std * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * normal_density(z) - 1.0 / std::f64::consts::PI.sqrt())
 }
-
-/// A metric over folds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summary {
-    /// Mean of the fold values; `None` when there are none.
-    pub mean: Option<f64>,
-    /// Sample standard deviation of the fold values; `None` for fewer than two.
-    pub std: Option<f64>,
-}
-
-/// Mean and sample standard deviation (divisor n − 1) of the values of the folds.
-pub fn summary(values: &[f64]) -> Summary {
-    let mean = average(values.iter().copied());
-    let std = mean.filter(|_| values.len() > 1).map(|mean| {
-        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
-        (squares / (values.len() - 1) as f64).sqrt()
-    });
-    Summary { mean, std }
-}

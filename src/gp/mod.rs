@@ -10,7 +10,9 @@
 //! | [`exact`] | the exact Gaussian process: likelihood, fit, prediction |
 //! | [`sparse`] | the sparse Gaussian process: bound with gradient, fit, prediction |
 //! | [`deep`] | deep Gaussian processes: STRIDE, and standard deep regression |
+//! | [`predict`] | what a prediction is, and the tiles it is made in |
 //! | [`inducing`] | chooses inducing points: greedy growth, exchange |
+//! | [`scaling`] | features and target in scaled units |
 //! | [`random`] | random streams that depend on names, not on the order of use |
 //! | [`observer`] | how progress and traces leave this module |
 //!
@@ -46,6 +48,7 @@ pub mod inducing;
 pub mod kernel;
 pub mod linalg;
 pub mod observer;
+pub mod predict;
 pub mod random;
 pub mod scaling;
 pub mod sparse;

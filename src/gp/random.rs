@@ -74,13 +74,6 @@ pub fn uniform<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     (rng.next_u64() >> 11) as f64 * (0.5_f64).powi(53)
 }
 
-/// Permutes `items` uniformly (Fisher–Yates, from the end).
-pub fn shuffle<T, R: Rng + ?Sized>(rng: &mut R, items: &mut [T]) {
-    for last in (1..items.len()).rev() {
-        items.swap(last, below(rng, last + 1));
-    }
-}
-
 /// `k` different integers of `0..n` in increasing order; all of them when `k ≥ n`.
 pub fn sample_without_replacement<R: Rng + ?Sized>(rng: &mut R, n: usize, k: usize) -> Vec<usize> {
     let k = k.min(n);

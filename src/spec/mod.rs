@@ -18,6 +18,7 @@ mod rules;
 pub mod schema;
 pub mod tree;
 
+pub use check::{NAME_HELP, is_name};
 pub use diagnostic::{Diagnostic, Diagnostics, Source, nearest};
 pub use gate::{Comparison, Condition, Gate, METRICS};
 pub use load::{CaseSpec, Environment, Loaded, StageSpec, load};

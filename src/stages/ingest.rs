@@ -2,7 +2,7 @@
 
 use super::StageError;
 use crate::plan::IngestStep;
-use crate::store::input::{ColumnQuality, check_quality, check_unique_keys};
+use crate::store::input::{ColumnQuality, LARGEST, check_quality, check_unique_keys};
 use crate::store::{InputFile, InputSchema, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
 
 /// The files that the stage reads.
@@ -64,9 +64,6 @@ pub fn problems(step: &IngestStep, table: &InputTable) -> Vec<StageError> {
     }
     problems
 }
-
-/// Larger numbers have squares, or sums of squares, beyond floating point.
-const LARGEST: f64 = 1e150;
 
 fn check_sizes(table: &InputTable) -> Result<(), StageError> {
     let too_large = |quality: &&ColumnQuality| quality.range.is_some_and(|(low, high)| low.abs().max(high) > LARGEST);

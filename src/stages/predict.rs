@@ -50,35 +50,38 @@ pub fn hidden(
     Ok(all)
 }
 
-/// Predicts these rows of the table; all of them when none are named.
+/// Names of the quantile columns of these intervals, and their standard normal quantiles.
+pub fn quantiles(intervals: &[f64]) -> Result<Vec<(String, f64)>, StageError> {
+    let mut quantiles = Vec::with_capacity(2 * intervals.len());
+    for level in intervals {
+        let (low, high) = interval_columns(*level).map_err(crate::store::StoreError::from)?;
+        let (lower, upper) = interval_quantiles(*level);
+        quantiles.extend([(low, normal_quantile(lower)), (high, normal_quantile(upper))]);
+    }
+    Ok(quantiles)
+}
+
+/// Predicts these test rows of the table.
 pub fn run(
     step: &PredictStep,
     model: &TrainedModel,
     table: &InputTable,
-    rows: Option<&[usize]>,
+    rows: &[usize],
     context: &Context<'_>,
 ) -> Result<PredictionBlock, StageError> {
     let columns = model.match_features(table)?;
-    let rows: Vec<usize> = rows.map_or_else(|| (0..table.row_count).collect(), <[usize]>::to_vec);
-    let x = table.features.select(Axis(0), &rows).select(Axis(1), &columns);
+    let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
     // Intervals need the variance even when its column is not asked for.
     let prediction = model.predict(&x, step.variance || !step.intervals.is_empty())?;
-    let mut quantiles = Vec::with_capacity(2 * step.intervals.len());
-    for level in &step.intervals {
-        let (low, high) = interval_columns(*level).map_err(crate::store::StoreError::from)?;
-        let (lower, upper) = interval_quantiles(*level);
-        for (name, quantile) in [(low, lower), (high, upper)] {
-            let z = normal_quantile(quantile);
-            let std = prediction.y_std.as_deref().unwrap_or_default();
-            quantiles.push((name, prediction.mean.iter().zip(std).map(|(mean, std)| z.mul_add(*std, *mean)).collect()));
-        }
-    }
+    let std = prediction.y_std.as_deref().unwrap_or_default();
+    let at = |z: f64| prediction.mean.iter().zip(std).map(|(mean, std)| z.mul_add(*std, *mean)).collect();
+    let quantiles = quantiles(&step.intervals)?.into_iter().map(|(name, z)| (name, at(z))).collect();
     let noise = vec![model.noise_std(); rows.len()];
     Ok(PredictionBlock {
         stage: context.stage.to_owned(),
         case: context.case.to_owned(),
         fold: context.fold,
-        split: if step.test_rows { "test" } else { "score" }.to_owned(),
+        split: "test".to_owned(),
         key: rows.iter().map(|row| table.key_text(*row)).collect(),
         y_true: table.target.as_ref().map(|target| rows.iter().map(|row| target[*row]).collect()),
         row: rows.iter().map(|row| *row as i64).collect(),

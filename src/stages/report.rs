@@ -14,7 +14,7 @@ use crate::store::record::Manifest;
 use crate::store::{ResultsDir, RunId, StoreError, read_known};
 use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow, TimingRow};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use overview::over_runs;
 
@@ -259,12 +259,4 @@ fn costs(rows: &[TimingRow]) -> Vec<Cost> {
         cost.peak_rss_bytes = cost.peak_rss_bytes.max(row.peak_rss_bytes);
     }
     costs
-}
-
-/// A run's file of a table that may have no place in the code yet.
-fn side_table(subject: &Subject<'_>, name: &str) -> Option<PathBuf> {
-    let metrics = subject.tables.values().next()?;
-    let below: Vec<&std::ffi::OsStr> = metrics.iter().rev().take(3).collect();
-    let path: PathBuf = subject.results.root().join(name).join(below.iter().rev().collect::<PathBuf>());
-    Path::new(&path).exists().then_some(path)
 }

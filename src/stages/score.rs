@@ -13,12 +13,11 @@ pub use drift::Tally;
 pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
 
 use super::StageError;
+use super::predict::quantiles;
 use super::train::TrainedModel;
-use crate::eval::normal::normal_quantile;
 use crate::plan::OnInvalid;
 use crate::store::input::{Chunk, Wanted};
 use crate::store::{ModelFile, ModelMeta, StoreError};
-use crate::tables::predictions::{interval_columns, interval_quantiles};
 use ndarray::Array2;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -54,12 +53,7 @@ impl Scorer {
     /// The model of a file; `path` is for messages.
     pub fn new(file: &ModelFile, path: &Path, options: Options) -> Result<Self, StageError> {
         let model = TrainedModel::from_file(file, path)?;
-        let mut quantiles = Vec::with_capacity(2 * options.intervals.len());
-        for level in &options.intervals {
-            let (low, high) = interval_columns(*level).map_err(StoreError::from)?;
-            let (lower, upper) = interval_quantiles(*level);
-            quantiles.extend([(low, normal_quantile(lower)), (high, normal_quantile(upper))]);
-        }
+        let quantiles = quantiles(&options.intervals)?;
         Ok(Self { model, meta: file.meta.clone(), options, quantiles })
     }
 

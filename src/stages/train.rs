@@ -19,6 +19,7 @@ mod options;
 mod predictor;
 mod tensors;
 
+pub use deep::skipped_warning;
 pub use file::Provenance;
 use predictor::Predictor;
 

@@ -171,3 +171,22 @@ fn drafts_that_nobody_makes_any_more_are_swept() {
     alive.commit(serde_json::Value::Null).unwrap();
     assert_eq!(std::fs::read_dir(&drafts).unwrap().count(), 0);
 }
+
+/// A published model may be named by its directory or by its file.
+#[test]
+fn plan_knows_a_model_that_is_named_by_its_file() {
+    let sandbox = Sandbox::new();
+    let (stages, _) = SMALL.split_once("  predictions:").unwrap();
+    let training = stages.replace("kfold: { folds: 5 }", "all: {}").replace("method: gp", "method: gp, publish: model");
+    sandbox.write("training.yaml", &training);
+    sandbox.run("run training.yaml --quiet").succeeded();
+    for model in ["./model", "./model/model.safetensors"] {
+        let score = format!(
+            "version: 1\nname: score\nstages:\n  batch:\n    ingest: {{ path: rows.parquet, features: [a, b], target: y }}\n  \
+             scores:\n    predict: {{ model: {model}, input: batch }}\n"
+        );
+        sandbox.write("score.yaml", &score);
+        sandbox.run("run score.yaml --quiet").succeeded();
+        assert_eq!(sandbox.run("plan score.yaml --exit-code").code, 0, "{model}");
+    }
+}

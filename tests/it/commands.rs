@@ -82,7 +82,7 @@ fn init_refuses_names() {
     for name in ["Upper", "1st", "-x", "a.b", "a/b", "../up", "é", &"a".repeat(101)] {
         let ran = sandbox.run(&format!("init -- {name}"));
         assert_eq!(ran.code, 2, "{name}");
-        assert!(ran.stderr.contains("a letter from a to z, then"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("starting with a letter; at most 100 characters"), "{}", ran.stderr);
     }
     assert_eq!(sandbox.files("."), before);
 }

@@ -4,7 +4,7 @@ use crate::naive::generator;
 use proptest::prelude::*;
 use stride_pipe::eval::EvalError;
 use stride_pipe::eval::folds::{Fold, holdout, kfold};
-use stride_pipe::eval::metrics::{NAMES, Predictions, metrics, summary};
+use stride_pipe::eval::metrics::{NAMES, Predictions, metrics};
 use stride_pipe::eval::normal::{normal_cdf, normal_density, normal_quantile};
 use stride_pipe::gp::random::below;
 
@@ -139,14 +139,6 @@ fn undefined_metrics_are_missing() {
     assert_eq!(value(&certain, "coverage_50"), Some(0.5));
     let uneven = Predictions { y_true: &[1.0], y_mean: &[], y_std: None, noise_variance: None };
     assert!(matches!(metrics(&uneven), Err(EvalError::LengthMismatch { .. })));
-}
-
-#[test]
-fn summaries() {
-    let over = summary(&[1.0, 2.0, 6.0]);
-    assert!(close(over.mean, 3.0) && close(over.std, 7_f64.sqrt()));
-    assert_eq!(summary(&[2.0]).std, None);
-    assert_eq!(summary(&[]).mean, None);
 }
 
 #[test]

@@ -6,10 +6,11 @@ use ndarray::{Array1, Array2};
 use stride_pipe::gp::deep::{
     Architecture, Checkpoint, DeepGp, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start, fit,
 };
-use stride_pipe::gp::exact::{self, ExactOptions, Prediction};
+use stride_pipe::gp::exact::{self, ExactOptions};
 use stride_pipe::gp::inducing::Candidates;
 use stride_pipe::gp::kernel::Kernel;
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
+use stride_pipe::gp::predict::Prediction;
 use stride_pipe::gp::random::StreamKey;
 use stride_pipe::gp::sparse::{self, SparseOptions};
 

@@ -224,3 +224,29 @@ stages:
     sandbox.run("runs prune --keep 0").succeeded();
     assert_eq!(mentions(&sandbox, &trained), Vec::<String>::new());
 }
+
+#[test]
+fn models_of_several_stages_and_records_of_earlier_attempts_go_too() {
+    let sandbox = Sandbox::new();
+    let another = "  other:\n    train: { input: folds, method: gp, kernel: matern32 }\n";
+    sandbox.write("two.yaml", &format!("{SMALL}{another}"));
+    sandbox.run("run two.yaml --quiet").succeeded();
+    let id = ids(&sandbox)[0].clone();
+    let models = sandbox.files("results/models");
+    assert!(models.iter().any(|file| file.ends_with("default/other/fold=0/model.safetensors")), "{models:?}");
+    // As a run that was resumed twice leaves them.
+    for attempt in ["manifest-1.json", "manifest-2.json"] {
+        sandbox.write(&format!("results/run/{id}/{attempt}"), "{}");
+    }
+    let said = sandbox.run("runs prune --keep 0").succeeded().stdout;
+    assert!(!said.contains("not a file of stride-pipe"), "{said}");
+    assert_eq!(mentions(&sandbox, &id), Vec::<String>::new());
+}
+
+#[test]
+fn no_run_is_older_than_the_clock_goes() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    sandbox.run("runs prune --older-than 999999999d").succeeded();
+    is_whole(&sandbox, &ids(&sandbox)[0]);
+}

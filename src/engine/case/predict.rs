@@ -95,7 +95,7 @@ impl<'a> CaseRun<'a, '_> {
         let model = ModelFile::load(&model.path)
             .and_then(|file| TrainedModel::from_file(&file, &model.path))
             .map_err(|error| failed(task)(StageError::from(error)))?;
-        let block = predict::run(step, &model, &table, Some(rows), &context).map_err(failed(task))?;
+        let block = predict::run(step, &model, &table, rows, &context).map_err(failed(task))?;
         let timings = vec![self.shared.record.timing(task, "online", watch.read(), block.rows())];
         write_predictions(&draft.file(PREDICTIONS), &block)?;
         if step.hidden {

@@ -9,7 +9,7 @@ use crate::engine::listener::{Progressed, Task};
 use crate::engine::predicted::Predicted;
 use crate::engine::scoring::apart;
 use crate::engine::source::Source;
-use crate::plan::{OnInvalid, OutputStep, PredictStep};
+use crate::plan::{OutputStep, PredictStep};
 use crate::stages::score::{FileSink, Layout, MirrorSink, Options, PredictionsSink, Scorer, Sink, Tally};
 use crate::stages::{StageError, ingest};
 use crate::store::input::{ParquetChunks, Wanted, mirrored, sha256_file};
@@ -54,18 +54,13 @@ impl CaseRun<'_, '_> {
         draft: &Draft,
     ) -> Result<Work, RunError> {
         let watch = Stopwatch::start();
-        let (tally, scorer) = self.stream(task, step, model, source, draft).map_err(|error| {
-            match (error, self.shared.cancel.signal()) {
-                (StageError::Interrupted, Some(signal)) => RunError::Interrupted { signal, kept: None },
-                (error, _) => failed(task)(error),
-            }
-        })?;
+        let (tally, scorer) = self.stream(task, step, model, source, draft).map_err(failed(task))?;
         source.check_unchanged().map_err(failed(task))?;
         let fold = task.fold.map_or(0, |(fold, _)| fold as i32);
         write_rows(&draft.file(DRIFT), &tally.metrics(scorer.features(), scorer.method(), fold))?;
         let timings = vec![self.shared.record.timing(task, "online", watch.read(), tally.rows as usize)];
         let outcome = format!("{} rows", tally.rows);
-        Ok(Work { timings, outcome, notes: json!({ "warnings": warnings(&tally, step.on_invalid) }) })
+        Ok(Work { timings, outcome, notes: json!({ "warnings": tally.warning(step.on_invalid).as_slice() }) })
     }
 
     fn stream(
@@ -137,12 +132,4 @@ impl CaseRun<'_, '_> {
 /// Scores of one input file, or of all, in a cache entry.
 fn part(index: usize) -> String {
     format!("scores-{index:05}.parquet")
-}
-
-fn warnings(tally: &Tally, policy: OnInvalid) -> Vec<String> {
-    if tally.invalid == 0 {
-        return Vec::new();
-    }
-    let fate = if policy == OnInvalid::Skip { "they are left out" } else { "their scores are null" };
-    vec![format!("{} of {} rows cannot be scored (null, NaN or infinite features): {fate}", tally.invalid, tally.rows)]
 }

@@ -111,7 +111,8 @@ impl<'a> CaseRun<'a, '_> {
         write_rows(&draft.file(TRACES), &observer.traces)?;
         let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten().unwrap_or(f64::NAN);
         let outcome = format!("{} rows, log-likelihood {likelihood:.2}", rows.len());
-        let warnings = model.warnings(&step.method);
+        let mut warnings = model.warnings(&step.method);
+        warnings.extend(train::skipped_warning(observer.traces.iter().map(|row| row.phase.as_str())));
         Ok(Work { timings, outcome, notes: json!({ "warnings": warnings, "chains": noted(&model, rows.len()) }) })
     }
 

@@ -19,7 +19,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// From ℓ of every chain after every move of the frozen phase.
+    /// From ℓ of every chain after every round of moves of the frozen phase.
     pub(super) fn new(frozen: &[Vec<f64>], moves: Moves, jitter: f64) -> Self {
         Self {
             rhat: split_rhat(frozen),

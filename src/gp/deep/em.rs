@@ -9,18 +9,15 @@ use super::m_step::Held;
 use super::options::{DeepOptions, HiddenKind, SamplerKind, Start};
 use super::problem::{Points, Problem};
 use super::sampler::{Chain, Moves, Sampler};
+use super::start::{pivot_rows, stationary_fit, walls};
 use super::target::{Density, LogDensity};
 use crate::gp::GpError;
 use crate::gp::exact;
 use crate::gp::hyper::Walls;
 use crate::gp::inducing::{Candidates, Choice};
-use crate::gp::kernel::Hyper;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
-use crate::gp::random::{StreamKey, sample_without_replacement};
-use crate::gp::sparse::{self, JITTER};
+use crate::gp::random::StreamKey;
 
-/// Pivots are chosen on at most so many rows.
-const PIVOT_ROWS: usize = 10_000;
 /// Steps of the Crank–Nicolson sampler between two looks at the observer.
 const PCN_ROUND: usize = 25;
 
@@ -35,7 +32,7 @@ pub(super) struct Fit<'a> {
     walls: Walls,
     // EM iterations that are done.
     iteration: usize,
-    // ℓ of every chain after every move of the frozen phase, and its acceptance.
+    // ℓ of every chain after every round of moves of the frozen phase, and its acceptance.
     pub frozen: Vec<Vec<f64>>,
     pub frozen_moves: Moves,
     moves_done: usize,
@@ -140,14 +137,14 @@ impl<'a> Fit<'a> {
             self.m_step(observer)?;
             if !last && matches!(self.options.hidden, HiddenKind::Aca { repivot: true, .. }) {
                 let seen = pivot_rows(self.key, self.problem.rows.len());
-                or_as_it_was(self.problem.repivot(&seen, whites(&mut self.chains)), ())?;
+                let done = self.problem.repivot(&seen, whites(&mut self.chains));
+                self.or_skipped(done, (), "repivot.skipped", observer)?;
             }
             self.iteration += 1;
             observer.checkpoint(&self.checkpoint());
         }
         let moves = self.options.final_transitions;
         if moves > 0 {
-            self.frozen.iter_mut().for_each(Vec::clear);
             let stretch = Stretch {
                 phase: "final",
                 first: 0,
@@ -228,8 +225,8 @@ impl<'a> Fit<'a> {
         }
     }
 
-    // ℓ of every chain where it stands. The jitter may rise here, and only here: a target must not change while it is
-    // sampled.
+    // ℓ of every chain where it stands. The jitter may rise here and when points move, not later: a target must not change while
+    // it is sampled.
     fn settle(&mut self) -> Result<(), GpError> {
         loop {
             let target = self.problem.target();
@@ -379,25 +376,42 @@ impl<'a> Fit<'a> {
                 key: self.key.with("deep").with("exchange").with_index(self.iteration as u64),
                 trace: self.trace_point("exchange"),
             };
-            inducing =
-                or_as_it_was(held.exchange(&choice, &self.problem.hyper, &inducing, exchanges, observer), inducing)?;
+            let found = held.exchange(&choice, &self.problem.hyper, &inducing, exchanges, observer);
+            inducing = self.or_skipped(found, inducing, "exchange.skipped", observer)?;
         }
         let mut hyper = self.problem.hyper.clone();
         if moves {
             let points = matches!(self.options.start, Start::Sparse(_)).then_some(&inducing[..]);
             let trace = self.trace_point("hyper");
             let found = held.hyperparameters(&hyper, points, free, &self.walls, trace, observer);
-            hyper = or_as_it_was(found, hyper)?;
+            hyper = self.or_skipped(found, hyper, "hyper.skipped", observer)?;
         }
         if inducing != self.problem.inducing {
-            match self.problem.move_inducing(inducing, whites(&mut self.chains)) {
+            let moved = self.problem.move_inducing(inducing, whites(&mut self.chains)).map(|()| true);
+            if !self.or_skipped(moved, false, "exchange.skipped", observer)? {
                 // These hyper-parameters were fitted to points that cannot be used.
-                Err(error) if error.is_recoverable() => return Ok(()),
-                other => other?,
+                return Ok(());
             }
         }
         self.problem.set_hyper(hyper);
         Ok(())
+    }
+
+    // A part of an M step that meets a factorisation that fails has not moved anything: no harm done, but it is traced.
+    fn or_skipped<T>(
+        &self,
+        result: Result<T, GpError>,
+        before: T,
+        phase: &'static str,
+        observer: &mut dyn Observer,
+    ) -> Result<T, GpError> {
+        match result {
+            Err(error) if error.is_recoverable() => {
+                observer.trace(&self.trace_point(phase));
+                Ok(before)
+            }
+            other => other,
+        }
     }
 
     fn candidates(&self) -> Candidates {
@@ -408,42 +422,6 @@ impl<'a> Fit<'a> {
     }
 }
 
-// An M step that meets a factorisation that fails has not moved anything: no harm done.
-fn or_as_it_was<T>(result: Result<T, GpError>, before: T) -> Result<T, GpError> {
-    match result {
-        Err(error) if error.is_recoverable() => Ok(before),
-        other => other,
-    }
-}
-
 fn whites(chains: &mut [Chain]) -> Vec<&mut Vec<Array2<f64>>> {
     chains.iter_mut().map(|chain| &mut chain.white).collect()
-}
-
-fn stationary_fit(
-    x: ArrayView2<'_, f64>,
-    y: ArrayView1<'_, f64>,
-    options: &DeepOptions,
-    key: &StreamKey,
-    observer: &mut dyn Observer,
-) -> Result<(Hyper, Vec<usize>, f64), GpError> {
-    match &options.start {
-        Start::Sparse(start) => {
-            let gp = sparse::fit(x, y, start, key, observer)?;
-            Ok((gp.hyper().clone(), gp.rows().to_vec(), gp.jitter() / gp.hyper().variance))
-        }
-        Start::Exact(start) => Ok((exact::fit(x, y, start, key, observer)?.hyper().clone(), Vec::new(), JITTER)),
-    }
-}
-
-fn pivot_rows(key: &StreamKey, n: usize) -> Vec<usize> {
-    sample_without_replacement(&mut key.with("deep").with("pivot rows").generator(), n, PIVOT_ROWS)
-}
-
-fn walls(x: ArrayView2<'_, f64>, key: &StreamKey) -> Walls {
-    let subset = sample_without_replacement(&mut key.with("deep").with("walls").generator(), x.nrows(), 500);
-    let distance = exact::median_distance(x.select(ndarray::Axis(0), &subset).view());
-    let mut walls = exact::walls(1, distance, x.nrows());
-    walls.upper[0] = sparse::LARGEST_VARIANCE.ln();
-    walls
 }

@@ -6,6 +6,7 @@ use super::hidden::{Bars, Prepared, Rows, Tile};
 use super::target::{Density, Target};
 use super::warped::Warped;
 use crate::gp::GpError;
+use crate::gp::exact::likelihood_of;
 use crate::gp::kernel::square;
 use crate::gp::linalg::Cholesky;
 
@@ -29,9 +30,7 @@ impl ExactTop {
         shifted.diag_mut().iter_mut().for_each(|v| *v += noise);
         let factor = Cholesky::factor(shifted, "the covariance of the training rows")?;
         let alpha = factor.solve_vector(y)?;
-        let fit: f64 = y.iter().zip(&alpha).map(|(y, a)| y * a).sum();
-        let normal = y.len() as f64 * std::f64::consts::TAU.ln();
-        let log_likelihood = -0.5 * (fit + factor.log_determinant() + normal);
+        let log_likelihood = likelihood_of(y, &alpha, &factor);
         if !log_likelihood.is_finite() {
             return Err(GpError::NonFinite { what: "the log-likelihood" });
         }

@@ -27,6 +27,7 @@ mod pivots;
 mod problem;
 mod sampler;
 mod sparse_top;
+mod start;
 mod target;
 mod warped;
 

@@ -11,7 +11,7 @@ use super::target::{Density, Known, LogDensity, Target, Top};
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Hyper};
-use crate::gp::linalg::JITTER_LAST;
+use crate::gp::linalg::raised;
 
 /// The log-likelihood of whitened hidden variables, for some training rows.
 #[derive(Debug, Clone)]
@@ -144,11 +144,8 @@ impl Problem {
 
     /// Ten times the jitter; `false` when it has grown enough.
     pub(super) fn raise_jitter(&mut self) -> Result<bool, GpError> {
-        // The 5 absorbs the rounding of repeated multiplication by ten.
-        if self.jitter * 5.0 >= JITTER_LAST {
-            return Ok(false);
-        }
-        self.jitter *= 10.0;
+        let Some(jitter) = raised(self.jitter) else { return Ok(false) };
+        self.jitter = jitter;
         let anchors = (&self.inducing[..], &self.pivots[..]);
         self.hidden = represent(&self.design, &self.rows, self.kind, anchors, &self.start, self.jitter)?;
         Ok(true)
@@ -234,9 +231,9 @@ fn represent(
 // Ten times the jitter, when a factorisation fails.
 fn raising<T>(mut jitter: f64, work: impl Fn(f64) -> Result<T, GpError>) -> Result<(T, f64), GpError> {
     loop {
-        match work(jitter) {
-            Err(GpError::NotPositiveDefinite { .. }) if jitter * 5.0 < JITTER_LAST => jitter *= 10.0,
-            result => return result.map(|value| (value, jitter)),
+        match (work(jitter), raised(jitter)) {
+            (Err(GpError::NotPositiveDefinite { .. }), Some(more)) => jitter = more,
+            (result, _) => return result.map(|value| (value, jitter)),
         }
     }
 }

@@ -44,7 +44,7 @@ pub fn log_marginal_likelihood(
 }
 
 /// The likelihood from y: `[n]`, alpha: `[n]` and the factor of K + γ²I.
-pub(super) fn value(y: ArrayView1<'_, f64>, alpha: &Array1<f64>, factor: &Cholesky) -> f64 {
+pub(crate) fn value(y: ArrayView1<'_, f64>, alpha: &Array1<f64>, factor: &Cholesky) -> f64 {
     let fit: f64 = y.iter().zip(alpha).map(|(y, a)| y * a).sum();
     let n = y.len() as f64;
     -0.5 * (fit + factor.log_determinant() + n * std::f64::consts::TAU.ln())

@@ -12,8 +12,8 @@ use super::linalg::Cholesky;
 
 pub use fit::{ExactOptions, fit};
 pub(crate) use fit::{keep_fixed, median_distance, walls};
+pub(crate) use likelihood::value as likelihood_of;
 pub use likelihood::{LogMarginal, log_marginal_likelihood};
-pub use predict::Prediction;
 
 /// Everything that makes up a conditioned Gaussian process, as a model file keeps it.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,6 +11,12 @@ pub const JITTER_FIRST: f64 = 1e-10;
 /// The last jitter tried, relative to the kernel variance.
 pub const JITTER_LAST: f64 = 1e-4;
 
+/// Ten times as much jitter (as a share of the variance); `None` when it has grown enough.
+pub fn raised(jitter: f64) -> Option<f64> {
+    // The 5 absorbs the rounding of repeated multiplication by ten.
+    (jitter * 5.0 < JITTER_LAST).then_some(jitter * 10.0)
+}
+
 /// Columns solved together in a triangular solve with many right-hand sides.
 const SOLVE_COLUMNS: usize = 96;
 

@@ -14,7 +14,7 @@ use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_di
 use crate::gp::hyper::{Evaluation, Objective, Settings, Walls, maximise};
 use crate::gp::inducing::{Candidates, Choice, Member};
 use crate::gp::kernel::{Covariance, Free, Hyper, Kernel, Stationary, column_means};
-use crate::gp::linalg::JITTER_LAST;
+use crate::gp::linalg::raised;
 use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
 
@@ -178,10 +178,9 @@ impl Fitter<'_> {
     // the jitter.
     fn raising<T>(&mut self, mut phase: impl FnMut(&Self) -> Result<T, GpError>) -> Result<T, GpError> {
         loop {
-            match phase(self) {
-                // The 0.5 absorbs the rounding of repeated multiplication by ten.
-                Err(GpError::NotPositiveDefinite { .. }) if self.jitter * 5.0 < JITTER_LAST => self.jitter *= 10.0,
-                result => return result,
+            match (phase(self), raised(self.jitter)) {
+                (Err(GpError::NotPositiveDefinite { .. }), Some(jitter)) => self.jitter = jitter,
+                (result, _) => return result,
             }
         }
     }

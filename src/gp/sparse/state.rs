@@ -170,7 +170,7 @@ impl<C: Covariance> State<C> {
     /// Adds the row `row` with what a pass over the data found about it; no further pass.
     ///
     /// `t`: `[m]` is L⁻¹k_m(z), `s` its conditional variance, jitter included, and the rest are sums over
-    /// the rows with v = R_z/√s: `vv` = v·v, `vv_m`: `[m]` = V v, `vy` = v·y.
+    /// the rows with v = R_z/√s: `vv` = v·v, `v_v`: `[m]` = V v, `vy` = v·y.
     pub(crate) fn append(&mut self, covariance: &C, row: usize, new: &Addition<'_>) -> Result<(), GpError> {
         let m = self.len();
         let mut lower = Array2::zeros((m + 1, m + 1));

@@ -212,7 +212,6 @@ impl Sums {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::gp::kernel::{Hyper, Kernel};
@@ -220,82 +219,86 @@ mod tests {
     use crate::gp::sparse::{JITTER, Level, State};
 
     // Points of a spiral in three dimensions; inducing points `step` rows apart.
-    fn case(length: f64, step: usize) -> (Stationary, Stationary, Array1<f64>) {
+    fn case(length: f64, step: usize) -> Result<(Stationary, Stationary, Array1<f64>), GpError> {
         let x = Array2::from_shape_fn((900, 3), |(i, j)| {
             let t = i as f64 * 0.05;
             [t.cos() * t, t.sin() * t, 0.3 * t][j]
         });
         let y = x.outer_iter().map(|row| (0.4 * row[0]).sin() + 0.1 * row[1]).collect();
-        let all = Stationary::new(Kernel::Rbf, &Hyper::isotropic(1.3, length, 0.1), x.view(), &[0.0; 3]).unwrap();
+        let all = Stationary::new(Kernel::Rbf, &Hyper::isotropic(1.3, length, 0.1), x.view(), &[0.0; 3])?;
         let inducing = all.select(&(0..40).map(|i| i * step).collect::<Vec<_>>());
-        (all, inducing, y)
+        Ok((all, inducing, y))
     }
 
-    fn both(length: f64, step: usize) -> (bool, Sums, Sums) {
-        let (all, inducing, y) = case(length, step);
-        let lower = factor_at(&inducing, Level { noise: 0.1, jitter: JITTER }).unwrap();
+    fn both(length: f64, step: usize) -> Result<(bool, Sums, Sums), GpError> {
+        let (all, inducing, y) = case(length, step)?;
+        let lower = factor_at(&inducing, Level { noise: 0.1, jitter: JITTER })?;
         let lower = lower.lower();
-        let chosen = Whitening::choose(lower, all.len(), 0.1).unwrap();
-        let by = |whitening: &Whitening| {
+        let chosen = Whitening::choose(lower, all.len(), 0.1)?;
+        let by = |whitening: &Whitening| -> Result<Sums, GpError> {
             let mut gram = Gram::new(inducing.len());
             let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, y.slice(s![rows]));
-            all.for_panels(0..all.len(), &inducing, whitening.triangle(), &mut add).unwrap();
-            whitening.total(lower, [Sums::from(gram)]).unwrap()
+            all.for_panels(0..all.len(), &inducing, whitening.triangle(), &mut add)?;
+            whitening.total(lower, [Sums::from(gram)])
         };
-        let rows = Whitening::Rows(Triangle::new(lower).unwrap());
-        (chosen.triangle().is_none(), by(&rows), by(&Whitening::Sums))
+        let rows = Whitening::Rows(Triangle::new(lower)?);
+        Ok((chosen.triangle().is_none(), by(&rows)?, by(&Whitening::Sums)?))
     }
 
     #[test]
-    fn sums_are_whitened_afterwards_where_that_is_accurate() {
-        let (afterwards, rows, sums) = both(1.0, 22);
+    fn sums_are_whitened_afterwards_where_that_is_accurate() -> Result<(), GpError> {
+        let (afterwards, rows, sums) = both(1.0, 22)?;
         assert!(afterwards);
         let largest = rows.w.iter().fold(0.0_f64, |a, b| a.max(b.abs()));
         for (a, b) in rows.w.iter().zip(&sums.w).chain(rows.vy.iter().zip(&sums.vy)) {
             assert!((a - b).abs() < 1e-11 * largest, "{a} {b}");
         }
+        Ok(())
     }
 
     #[test]
-    fn rows_are_whitened_where_inducing_points_are_much_alike() {
-        let (afterwards, rows, sums) = both(6.0, 2);
+    fn rows_are_whitened_where_inducing_points_are_much_alike() -> Result<(), GpError> {
+        let (afterwards, rows, sums) = both(6.0, 2)?;
         assert!(!afterwards);
         // It matters here: whitening afterwards loses many digits.
         let worst = rows.w.iter().zip(&sums.w).fold(0.0_f64, |worst, (a, b)| worst.max((a - b).abs()));
         assert!(worst > 1e-6, "{worst}");
+        Ok(())
     }
 
     // From well-conditioned to hopeless: where the cheaper way is chosen, ℓ is what it promises.
     #[test]
-    fn the_estimate_of_rounding_holds_across_the_border() {
+    fn the_estimate_of_rounding_holds_across_the_border() -> Result<(), GpError> {
         let (mut chosen, mut refused) = (0, 0);
         for length in [0.3, 0.6, 1.0, 1.4, 1.8, 2.2, 2.6, 3.0, 4.0, 6.0] {
             for step in [2, 5, 11, 22] {
-                let (all, inducing, y) = case(length, step);
-                let (afterwards, rows, sums) = both(length, step);
+                let (all, inducing, y) = case(length, step)?;
+                let (afterwards, rows, sums) = both(length, step)?;
                 if !afterwards {
                     refused += 1;
                     continue;
                 }
                 chosen += 1;
-                let ell = |sums: Sums| {
+                let ell = |sums: Sums| -> Result<f64, GpError> {
                     let level = Level { noise: 0.1, jitter: JITTER };
-                    let lower = factor_at(&inducing, level).unwrap();
+                    let lower = factor_at(&inducing, level)?;
                     let numbers: Vec<usize> = (0..inducing.len()).collect();
-                    let state = State::from_sums(&numbers, inducing.clone(), lower, sums, y.view(), level).unwrap();
-                    state.log_likelihood()
+                    let state = State::from_sums(&numbers, inducing.clone(), lower, sums, y.view(), level)?;
+                    Ok(state.log_likelihood())
                 };
-                let (rows, sums) = (ell(rows), ell(sums));
+                let (rows, sums) = (ell(rows)?, ell(sums)?);
                 // The estimate is right to within a factor, not a bound.
                 let allowed = 10.0 * ROUNDING_PER_ROW * all.len() as f64;
                 assert!((rows - sums).abs() < allowed, "length {length}, step {step}: {rows} {sums}");
             }
         }
         assert!(chosen >= 5 && refused >= 5, "{chosen} {refused}");
+        Ok(())
     }
 
     #[test]
-    fn no_inducing_points_are_no_trouble() {
-        assert!(Whitening::choose(Array2::zeros((0, 0)).view(), 10, 0.1).unwrap().triangle().is_some());
+    fn no_inducing_points_are_no_trouble() -> Result<(), GpError> {
+        assert!(Whitening::choose(Array2::zeros((0, 0)).view(), 10, 0.1)?.triangle().is_some());
+        Ok(())
     }
 }

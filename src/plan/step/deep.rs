@@ -77,7 +77,7 @@ pub enum HiddenStep {
         rank: u32,
         /// Stop earlier when the residual trace falls below this share.
         tolerance: f64,
-        /// Choose the columns anew after every M step.
+        /// Choose the columns anew after every M step but the last.
         repivot: bool,
     },
     /// At the inducing points.
@@ -123,14 +123,4 @@ pub enum SamplerStep {
         /// Steps per E step.
         steps: u32,
     },
-}
-
-impl SamplerStep {
-    /// The name in the language.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hmc { .. } => "hmc",
-            Self::Pcn { .. } => "pcn",
-        }
-    }
 }

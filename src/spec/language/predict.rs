@@ -36,6 +36,14 @@ pub struct Predict {
 #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
 pub struct Level(pub f64);
 
+impl Level {
+    /// Whether it lies between 0 and 1 and has at most six decimals: more have no column name of their own.
+    pub fn has_name(self) -> bool {
+        let rounded = format!("{:.6}", self.0).parse::<f64>();
+        self.0 > 0.0 && self.0 < 1.0 && rounded.is_ok_and(|rounded| (rounded - self.0).abs() < 1e-12)
+    }
+}
+
 /// What happens to rows that a model cannot use.
 #[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]

@@ -223,7 +223,7 @@ pub struct Deep {
     #[schemars(range(min = 2, max = 32))]
     pub layers: Option<u32>,
     /// Outputs of a hidden layer (composition); null: the number of features.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 10_000))]
     pub width: Option<u32>,
     /// Mean of the hidden layers. Default: zero.
     pub prior_mean: Option<PriorMean>,
@@ -274,7 +274,7 @@ pub struct Hidden {
     /// Stop earlier when the relative residual trace falls below this. Default: 1e-6.
     #[schemars(range(min = 0))]
     pub tolerance: Option<f64>,
-    /// Choose the columns anew after every M step. Default: true.
+    /// Choose the columns anew after every M step but the last. Default: true.
     pub repivot: Option<bool>,
 }
 
@@ -298,7 +298,7 @@ pub struct Em {
     #[schemars(range(min = 0))]
     pub iterations: Option<u32>,
     /// Markov chains. Default: 10; 50 with the preset `paper`.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 10_000))]
     pub particles: Option<u32>,
     /// Birth/death updates of inducing points in one M step. Default: 3; 5 with the preset `paper`.
     #[schemars(range(min = 0))]
@@ -313,7 +313,7 @@ pub struct Em {
     pub final_transitions: Option<u32>,
     /// States of each chain that predictions average over, spread evenly over the frozen chain. The model grows with them,
     /// and the time of a prediction. Default: 1, the last state.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 10_000))]
     pub draws: Option<u32>,
 }
 

@@ -2,7 +2,8 @@
 
 use super::{find, kind_of, text};
 use crate::spec::gate::Gate;
-use crate::spec::tree::{Entry, Node};
+use crate::spec::language::Level;
+use crate::spec::tree::{Entry, Node, Value};
 use crate::spec::{Diagnostic, Diagnostics};
 use std::collections::BTreeSet;
 
@@ -34,6 +35,9 @@ pub fn check_predict(stages: &[Entry], options: &Node, problems: &mut Diagnostic
     if let Some(keep) = options.entry("keep") {
         check_keep(&keep.node, problems);
     }
+    if let Some(intervals) = options.entry("intervals") {
+        check_intervals(&intervals.node, problems);
+    }
     if let Some((output, origin)) = text(options, "output")
         && !crate::spec::reference::contains(output)
         && !names_parquet(output)
@@ -46,6 +50,20 @@ pub fn check_predict(stages: &[Entry], options: &Node, problems: &mut Diagnostic
 fn names_parquet(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     path.ends_with('/') || [".parquet", ".parq", ".pq"].iter().any(|ending| lower.ends_with(ending))
+}
+
+// Levels outside of 0 and 1 are refused by the schema.
+fn check_intervals(intervals: &Node, problems: &mut Diagnostics) {
+    for item in intervals.items() {
+        if let Value::Float(level) = item.value
+            && level > 0.0
+            && level < 1.0
+            && !Level(level).has_name()
+        {
+            let message = format!("the level {level} in `intervals` has more than six decimals");
+            problems.push(Diagnostic::new(item.origin, message).help("round it: columns are named by their level"));
+        }
+    }
 }
 
 fn check_keep(keep: &Node, problems: &mut Diagnostics) {

@@ -6,7 +6,7 @@ mod scalar;
 
 pub use emit::to_yaml;
 pub use parse::{MAX_BYTES, parse};
-pub use scalar::{is_number, plain};
+pub use scalar::plain;
 
 /// Where a node was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -15,11 +15,6 @@ pub fn plain(text: &str) -> Result<Value, String> {
     })
 }
 
-/// Whether the text would be read as a number when written without quotes.
-pub fn is_number(text: &str) -> bool {
-    !matches!(number(text), Ok(Value::Text(_)))
-}
-
 fn number(text: &str) -> Result<Value, String> {
     let too_large = || format!("the number {text} is too large");
     for (prefix, radix) in [("0x", 16), ("0o", 8)] {

@@ -1,10 +1,11 @@
 //! Hidden layers, from the table of that name where a run has one.
 
-use super::{Subject, side_table};
+use super::Subject;
 use crate::report::{Hidden, HiddenValue};
 use crate::store::{StoreError, open_columns};
+use crate::tables::TableKind;
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
-use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
+use arrow::datatypes::{Float64Type, Int32Type};
 
 /// Fits that are shown.
 const FITS: usize = 4;
@@ -13,27 +14,18 @@ const VALUES: usize = 200_000;
 
 /// The hidden layers of the first fold of these stages and cases, or of any when none are named.
 pub fn hidden(subject: &Subject<'_>, wanted: &[(String, String)]) -> Result<Vec<Hidden>, StoreError> {
-    let Some(path) = side_table(subject, "hidden") else { return Ok(Vec::new()) };
+    let Some(path) = subject.tables.get(&TableKind::Hidden) else { return Ok(Vec::new()) };
     let columns = ["stage", "case", "fold", "layer", "output", "x1", "x2", "mean", "std"];
     let mut found: Vec<Hidden> = Vec::new();
-    for batch in open_columns(&path, &columns)? {
+    for batch in open_columns(path, &columns)? {
         collect(&batch?, wanted, &mut found);
     }
     Ok(found)
 }
 
-/// A column of whole numbers of either width.
-fn whole_numbers(batch: &RecordBatch, name: &str) -> Option<Vec<i32>> {
-    let column = batch.column_by_name(name)?;
-    if let Some(narrow) = column.as_primitive_opt::<Int32Type>() {
-        return Some(narrow.values().to_vec());
-    }
-    Some(column.as_primitive_opt::<Int64Type>()?.values().iter().map(|value| *value as i32).collect())
-}
-
 fn collect(batch: &RecordBatch, wanted: &[(String, String)], found: &mut Vec<Hidden>) -> Option<()> {
     let text = |name: &str| batch.column_by_name(name)?.as_string_opt::<i32>();
-    let whole = |name: &str| whole_numbers(batch, name);
+    let whole = |name: &str| Some(batch.column_by_name(name)?.as_primitive_opt::<Int32Type>()?.values());
     let number = |name: &str| batch.column_by_name(name)?.as_primitive_opt::<Float64Type>();
     let (stages, cases, folds) = (text("stage")?, text("case")?, whole("fold")?);
     let (layers, outputs) = (whole("layer")?, whole("output")?);

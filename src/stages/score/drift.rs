@@ -1,5 +1,7 @@
 //! What a scoring run says about its rows: how many were invalid, outside the training range, unusually uncertain.
 
+use crate::plan::OnInvalid;
+use crate::store::input::LARGEST;
 use crate::store::model::Range;
 use crate::tables::MetricRow;
 
@@ -55,6 +57,16 @@ impl Tally {
     pub fn count_rows(&mut self, valid: &[bool]) {
         self.rows += valid.len() as u64;
         self.invalid += valid.iter().filter(|valid| !**valid).count() as u64;
+    }
+
+    /// What is said of rows that the model cannot use, if there are any.
+    pub fn warning(&self, policy: OnInvalid) -> Option<String> {
+        let fate = if policy == OnInvalid::Skip { "they are left out" } else { "their scores are null" };
+        let said = format!(
+            "{} of {} rows cannot be scored (features that are null, NaN, infinite or beyond {LARGEST:e}): {fate}",
+            self.invalid, self.rows
+        );
+        (self.invalid > 0).then_some(said)
     }
 
     /// Mean predictive variance over that of training; none without variances, rows or a training value.

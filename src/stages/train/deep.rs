@@ -3,6 +3,7 @@
 use super::tensors::{Tensors, count, counts, integers, matrix, one, optional, rows, scalar, shape};
 use crate::gp::deep::{DeepGp, DeepParts, Diagnostics};
 use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::sparse::JITTER;
 use crate::plan::{EmStep, SamplerStep};
 use crate::store::{ModelFile, Tensor};
 use ndarray::Array1;
@@ -91,8 +92,21 @@ const RHAT: f64 = 1.05;
 /// Fewer independent draws than this say little, where there could have been several times as many.
 const ESS: f64 = 100.0;
 const DRAWS_FOR_ESS: usize = 400;
-/// Jitter relative to the kernel variance, unless it had to grow.
-const JITTER: f64 = 1e-8;
+
+/// What the user should know of M steps that could not be made; from the phases of the traces.
+pub fn skipped_warning<'a>(phases: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    phases.filter_map(|phase| phase.strip_suffix(".skipped")).for_each(|part| *counts.entry(part).or_default() += 1);
+    if counts.is_empty() {
+        return None;
+    }
+    let parts: Vec<String> = counts.iter().map(|(part, count)| format!("{part} {count} time(s)")).collect();
+    Some(format!(
+        "parts of M steps were skipped because a covariance could not be factored ({}): give a larger `noise`, or another \
+         kernel (matern32)",
+        parts.join(", ")
+    ))
+}
 
 /// What the user should know about how the chains did, and what to do about it.
 pub fn warnings(diagnostics: &Diagnostics, em: &EmStep) -> Vec<String> {
@@ -258,6 +272,19 @@ mod tests {
         assert!(said(&unknown, PCN).is_empty());
         let few = Diagnostics { ess: Some(60.0), draws: 8, ..good() };
         assert!(said(&few, HMC).is_empty(), "80 draws cannot be worth 100");
+    }
+
+    #[test]
+    fn skipped_parts_of_m_steps_are_counted() {
+        assert_eq!(skipped_warning(["e_step", "hyper", "exchange"].into_iter()), None);
+        let said = skipped_warning(["hyper.skipped", "exchange.skipped", "hyper", "hyper.skipped"].into_iter());
+        assert_eq!(
+            said.as_deref(),
+            Some(
+                "parts of M steps were skipped because a covariance could not be factored (exchange 1 time(s), hyper 2 \
+                 time(s)): give a larger `noise`, or another kernel (matern32)"
+            )
+        );
     }
 
     #[test]

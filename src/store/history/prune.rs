@@ -251,18 +251,26 @@ fn doom(results: &ResultsDir, run: &Run) -> Doomed {
         for file in files_below(&directory) {
             let ours = file.file_name().is_some_and(|name| name == MODEL_FILE || is_temporary(&name.to_string_lossy()));
             let depth = file.strip_prefix(&directory).map_or(0, |inside| inside.components().count());
-            (if ours && depth == 3 && is_plain_file(&file) { &mut files } else { &mut foreign }).push(file);
+            // <case>/fold=<k>/, or <case>/<stage>/fold=<k>/ where a case trains several.
+            (if ours && matches!(depth, 3 | 4) && is_plain_file(&file) { &mut files } else { &mut foreign }).push(file);
         }
     }
     let directory = results.run_dir(&run.id);
     for file in files_below(&directory) {
         let name =
             file.strip_prefix(&directory).map(|inside| inside.to_string_lossy().into_owned()).unwrap_or_default();
-        let ours =
-            ["manifest.json", "resolved.yaml", "events.jsonl", "report.html", TOMBSTONE].contains(&name.as_str());
+        let ours = ["manifest.json", "resolved.yaml", "events.jsonl", "report.html", TOMBSTONE]
+            .contains(&name.as_str())
+            || is_earlier_manifest(&name);
         (if (ours || is_temporary(&name)) && is_plain_file(&file) { &mut files } else { &mut foreign }).push(file);
     }
     Doomed { run: run.clone(), files, foreign }
+}
+
+/// Whether a name is that of the manifest of an attempt before a run was resumed.
+fn is_earlier_manifest(name: &str) -> bool {
+    let number = name.strip_prefix("manifest-").and_then(|rest| rest.strip_suffix(".json"));
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Table files that a killed run was writing.

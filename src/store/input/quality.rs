@@ -15,7 +15,7 @@ pub enum InvalidPolicy {
     /// The input is refused.
     #[default]
     Error,
-    /// They stay in the table (null as NaN), for [`validity_mask`] to find.
+    /// They stay in the table (null as NaN), and are counted.
     Mark,
 }
 
@@ -94,13 +94,6 @@ pub fn check_quality(columns: &[ColumnQuality]) -> Result<(), StoreError> {
     }
     let hint = "remove or fill these rows before; every feature and target value must be a finite number".to_owned();
     Err(StoreError::Invalid { path, detail, column: Some(first.name.clone()), row: Some(row), hint })
-}
-
-/// For each row, whether all its features (and its target, if there is one) are finite.
-pub fn validity_mask(table: &InputTable) -> Vec<bool> {
-    let target_ok = |row: usize| table.target.as_ref().is_none_or(|target| target[row].is_finite());
-    let rows = table.features.rows().into_iter().enumerate();
-    rows.map(|(row, features)| features.iter().all(|value| value.is_finite()) && target_ok(row)).collect()
 }
 
 /// Refuses a key that occurs twice; names the first one, and both places.

@@ -22,8 +22,8 @@ const CHUNK_VALUES: usize = 1 << 20;
 const TILE: usize = 96;
 /// The most rows of a chunk, in tiles.
 const TILES: usize = 340;
-/// Larger numbers have squares beyond floating point.
-const LARGEST: f64 = 1e150;
+/// Larger numbers have squares, or sums of squares, beyond floating point.
+pub const LARGEST: f64 = 1e150;
 
 /// The columns to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

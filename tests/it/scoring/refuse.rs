@@ -104,6 +104,7 @@ fn what_does_not_fit_is_named() {
             "none of error, null, skip",
         ),
         ("--model models/m --input good.parquet --intervals 1.5", 2, "between 0 and 1"),
+        ("--model models/m --input good.parquet --intervals 1e-7", 2, "at most six decimals"),
         ("--model models/m --input good.parquet --threads 0", 2, "threads"),
     ] {
         let ran = sandbox.run(&format!("score {options} --output out.parquet"));

@@ -156,7 +156,10 @@ pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Option<Bottom>, Vec<
         return Err(GpError::shape("a mixture without particles"));
     }
     // A particle that has lost a part must not pass for one that was never there.
-    let known = |name: &str| (0..components.len()).any(|index| name.starts_with(&format!("p{index:04}.")));
+    let known = |name: &str| {
+        let index = name.strip_prefix('p').and_then(|rest| rest.split_once('.')?.0.parse::<usize>().ok());
+        index.is_some_and(|index| index < components.len())
+    };
     let shared = ["design", "x_centre", "centre", "projection", "knots", "anchors", "top", "y"];
     if let Some(name) = parts.numbers.keys().find(|name| !shared.contains(&name.as_str()) && !known(name)) {
         return Err(GpError::shape(format!("`{name}` belongs to no particle")));

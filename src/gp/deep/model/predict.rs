@@ -1,13 +1,12 @@
-//! Predictions of the mixture, in tiles that make a row's result its own.
+//! Predictions of the mixture.
 
 use ndarray::{Array2, ArrayView2, s};
-use rayon::prelude::*;
 
 use super::DeepGp;
 use super::component::Rows;
 use crate::gp::GpError;
-use crate::gp::exact::Prediction;
 use crate::gp::kernel::ROW_TILE;
+use crate::gp::predict::{Prediction, Tile, filled, in_tiles};
 
 /// What the particles say of one hidden layer.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,29 +22,14 @@ pub struct HiddenLayer {
 impl DeepGp {
     /// Predicts `x_star`: `[p, d]`; `variance` asks for the variances too.
     ///
-    /// Mean of the particles' means; mean of their variances plus the variance of their means. A row has the same
-    /// result, to the bit, alone or among others: every tile has the same number of rows (the last one is filled up).
+    /// Mean of the particles' means; mean of their variances plus the variance of their means.
     pub fn predict(&self, x_star: ArrayView2<'_, f64>, variance: bool) -> Result<Prediction, GpError> {
-        let (p, d) = x_star.dim();
-        if d != self.design.x_centre.len() {
-            let known = self.design.x_centre.len();
-            return Err(GpError::shape(format!("{d} features to predict from; the model has {known}")));
-        }
-        let starts: Vec<usize> = (0..p).step_by(ROW_TILE).collect();
-        let tiles: Vec<(Vec<f64>, Vec<f64>)> = starts
-            .into_par_iter()
-            .map(|first| self.predict_tile(x_star.slice(s![first..(first + ROW_TILE).min(p), ..]), variance))
-            .collect::<Result<_, _>>()?;
-        Ok(Prediction {
-            mean: tiles.iter().flat_map(|(mean, _)| mean).copied().collect(),
-            latent_variance: variance.then(|| tiles.iter().flat_map(|(_, variance)| variance).copied().collect()),
-        })
+        in_tiles(x_star, &self.design.x_centre, variance, |rows, count| self.predict_tile(rows, count, variance))
     }
 
-    fn predict_tile(&self, rows: ArrayView2<'_, f64>, variance: bool) -> Result<(Vec<f64>, Vec<f64>), GpError> {
-        let count = rows.nrows();
-        let tile = self.filled(rows)?;
-        let all: Vec<(Vec<f64>, Vec<f64>)> = self
+    fn predict_tile(&self, rows: Array2<f64>, count: usize, variance: bool) -> Result<Tile, GpError> {
+        let tile = self.begun(rows)?;
+        let all: Vec<Tile> = self
             .components
             .iter()
             .map(|component| component.predict(&self.design, &self.parts.hyper, &tile, count, variance))
@@ -75,7 +59,7 @@ impl DeepGp {
         for component in &self.components {
             for first in (0..p).step_by(ROW_TILE) {
                 let rows = s![first..(first + ROW_TILE).min(p), ..];
-                let tile = self.filled(x.slice(rows))?;
+                let tile = self.begun(filled(x.slice(rows), &self.design.x_centre))?;
                 component.inputs(&self.design, &tile, |layer, values| {
                     seen[layer] += 1;
                     let mut mean = layers[layer].mean.slice_mut(rows);
@@ -94,11 +78,8 @@ impl DeepGp {
         Ok(layers.into_iter().zip(seen).filter(|(_, seen)| *seen > 0).map(|(layer, _)| layer).collect())
     }
 
-    // A full tile with these rows first, filled up with the centre, a harmless point; their start values, and their
-    // covariances with the anchors of the first hidden layer.
-    fn filled(&self, rows: ArrayView2<'_, f64>) -> Result<Rows, GpError> {
-        let mut x = Array2::from_shape_fn((ROW_TILE, rows.ncols()), |(_, j)| self.design.x_centre[j]);
-        x.slice_mut(s![..rows.nrows(), ..]).assign(&rows);
+    // A tile of rows with their start values, and their covariances with the anchors of the first hidden layer.
+    fn begun(&self, x: Array2<f64>) -> Result<Rows, GpError> {
         let start = self.design.start_values(x.view())?;
         let bottom = match &self.bottom {
             Some(bottom) => bottom.covariances(&self.design, x.view())?,

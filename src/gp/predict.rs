@@ -1,0 +1,57 @@
+//! Predictions in tiles that make a row's result its own.
+//!
+//! A row has the same result, to the bit, alone or among others: every tile has the same number of rows (the last one
+//! is filled up), because BLAS takes other paths through smaller matrices.
+
+use ndarray::{Array1, Array2, ArrayView2, s};
+use rayon::prelude::*;
+
+use super::GpError;
+use super::kernel::ROW_TILE;
+
+/// Predictions for p rows, in the units of the training target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    /// Posterior mean, `[p]`.
+    pub mean: Array1<f64>,
+    /// Posterior variance of f, `[p]`, never negative; add γ² for that of y.
+    pub latent_variance: Option<Array1<f64>>,
+}
+
+/// Means and, where asked for, variances of the rows of a tile.
+pub(crate) type Tile = (Vec<f64>, Vec<f64>);
+
+/// Predicts `x_star`: `[p, d]` tile by tile. `predict` gets full tiles, and how many of their rows count.
+pub(crate) fn in_tiles(
+    x_star: ArrayView2<'_, f64>,
+    centre: &[f64],
+    variance: bool,
+    predict: impl Fn(Array2<f64>, usize) -> Result<Tile, GpError> + Sync,
+) -> Result<Prediction, GpError> {
+    let (p, d) = x_star.dim();
+    if d != centre.len() {
+        return Err(GpError::shape(format!("{d} features to predict from; the model has {}", centre.len())));
+    }
+    let starts: Vec<usize> = (0..p).step_by(ROW_TILE).collect();
+    let tile = |first: usize| {
+        let rows = x_star.slice(s![first..(first + ROW_TILE).min(p), ..]);
+        predict(filled(rows, centre), rows.nrows())
+    };
+    let tiles: Vec<Tile> = starts.into_par_iter().map(tile).collect::<Result<_, _>>()?;
+    Ok(Prediction {
+        mean: tiles.iter().flat_map(|(mean, _)| mean).copied().collect(),
+        latent_variance: variance.then(|| tiles.iter().flat_map(|(_, variance)| variance).copied().collect()),
+    })
+}
+
+/// A full tile with these rows first, filled up with the centre, a harmless point.
+pub(crate) fn filled(rows: ArrayView2<'_, f64>, centre: &[f64]) -> Array2<f64> {
+    let mut tile = Array2::from_shape_fn((ROW_TILE, rows.ncols()), |(_, j)| centre[j]);
+    tile.slice_mut(s![..rows.nrows(), ..]).assign(&rows);
+    tile
+}
+
+/// A variance that rounding has made negative is none. `max(0)` would turn NaN, the answer to an invalid row, into certainty.
+pub(crate) fn not_negative(variance: f64) -> f64 {
+    if variance < 0.0 { 0.0 } else { variance }
+}
