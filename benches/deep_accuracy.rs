@@ -157,6 +157,7 @@ fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
 }
 
 fn main() {
+    stride_pipe::startup::with_fitting_kernels();
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let given: BTreeMap<&str, &str> = words.iter().filter_map(|word| word.split_once('=')).collect();
     let number = |name: &str, otherwise: usize| given.get(name).map_or(otherwise, |text| text.parse().unwrap());

@@ -102,6 +102,7 @@ fn peak_memory_mib() -> f64 {
 }
 
 fn main() {
+    stride_pipe::startup::with_fitting_kernels();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let value = |name: &str| arguments.iter().find_map(|a| a.strip_prefix(&format!("{name}=")).map(str::to_owned));
     let flag = |name: &str| arguments.iter().any(|a| a == name);

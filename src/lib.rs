@@ -18,5 +18,6 @@ pub mod plan;
 pub mod report;
 pub mod spec;
 pub mod stages;
+pub mod startup;
 pub mod store;
 pub mod tables;

@@ -47,6 +47,7 @@ fn thread_counts() -> Vec<usize> {
 static FAILED: AtomicBool = AtomicBool::new(false);
 
 fn main() -> ExitCode {
+    stride_pipe::startup::with_fitting_kernels();
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     // `cargo test --benches` only wants to know that it compiles.
     if arguments.iter().any(|argument| argument == "--test") {

@@ -59,6 +59,7 @@ mod sandbox;
 mod schema;
 mod scoring;
 mod spec_messages;
+mod startup;
 mod store_atomic;
 mod store_discover;
 mod store_fuzz;

@@ -7,15 +7,13 @@ use super::target::{Density, Target};
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::exact::likelihood_of;
-use crate::gp::kernel::square;
+use crate::gp::kernel::square_lower;
 use crate::gp::linalg::Cholesky;
 
 /// K + γ²I at hidden layers that are known, factored, and what follows for y.
 #[derive(Debug, Clone)]
 pub(super) struct ExactTop {
     pub covariance: Warped,
-    /// K, `[n, n]`, without noise.
-    pub k: Array2<f64>,
     pub factor: Cholesky,
     /// (K + γ²I)⁻¹ y, `[n]`.
     pub alpha: Array1<f64>,
@@ -25,8 +23,7 @@ pub(super) struct ExactTop {
 impl ExactTop {
     /// Conditions on y: `[n]`; no jitter, the noise stands on the diagonal.
     pub fn new(covariance: Warped, y: ndarray::ArrayView1<'_, f64>, noise: f64) -> Result<Self, GpError> {
-        let k = square(&covariance)?;
-        let mut shifted = k.clone();
+        let mut shifted = square_lower(&covariance)?;
         shifted.diag_mut().iter_mut().for_each(|v| *v += noise);
         let factor = Cholesky::factor(shifted, "the covariance of the training rows")?;
         let alpha = factor.solve_vector(y)?;
@@ -34,7 +31,7 @@ impl ExactTop {
         if !log_likelihood.is_finite() {
             return Err(GpError::NonFinite { what: "the log-likelihood" });
         }
-        Ok(Self { covariance, k, factor, alpha, log_likelihood })
+        Ok(Self { covariance, factor, alpha, log_likelihood })
     }
 
     /// ∂ℓ/∂K = ½ (ααᵀ − (K + γ²I)⁻¹), `[n, n]`.

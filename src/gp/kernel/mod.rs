@@ -16,7 +16,7 @@ pub use matrix::{Points, covariance, cross_covariance};
 pub(crate) use matrix::{ROW_TILE, column_means, covariance_lower};
 pub(crate) use panels::{Against, PointRows};
 pub use stationary::{Covariance, Stationary};
-pub(crate) use stationary::{panels_of_tiles, square};
+pub(crate) use stationary::{panels_of_tiles, square, square_lower};
 
 /// The shape ρ of a covariance function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -203,12 +203,18 @@ impl Covariance for Stationary {
 
 /// The covariance of all rows with themselves, `[m, m]`, symmetric to the bit.
 pub(crate) fn square<C: Covariance>(covariance: &C) -> Result<Array2<f64>, GpError> {
+    let mut k_mm = square_lower(covariance)?;
+    mirror_lower(&mut k_mm);
+    Ok(k_mm)
+}
+
+/// The lower triangle of the same; what stands above it is not meaningful.
+pub(crate) fn square_lower<C: Covariance>(covariance: &C) -> Result<Array2<f64>, GpError> {
     let m = covariance.len();
     let mut k_mm = Array2::zeros((m, m));
     for first in (0..m).step_by(super::ROW_TILE) {
         let end = (first + super::ROW_TILE).min(m);
         covariance.tile(first, covariance, k_mm.slice_mut(s![first..end, ..end]))?;
     }
-    mirror_lower(&mut k_mm);
     Ok(k_mm)
 }
