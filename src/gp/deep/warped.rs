@@ -22,7 +22,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary, panels_of_tiles};
 use crate::gp::linalg::panels::Lane;
-use crate::gp::linalg::{Triangle, gemm_nn, gemm_tn};
+use crate::gp::linalg::{Triangle, for_this_processor, gemm_nn, gemm_tn};
 
 /// A layer's covariance function at some rows.
 #[derive(Debug, Clone)]
@@ -204,10 +204,29 @@ impl Local {
 
     // Multiplies by (2√(hh')/(h+h'))^{d/2}.
     fn damp(&self, i: usize, other: &Self, row: &mut [f64]) {
-        let a = self.lengths[i];
-        let power = self.places.rows().ncols() as i32;
-        for (value, length) in row.iter_mut().zip(&other.lengths) {
-            *value *= (2.0 * a * length / (a * a + length * length)).sqrt().powi(power);
+        damp_row(self.lengths[i], &other.lengths, self.places.rows().ncols(), row);
+    }
+}
+
+for_this_processor! {
+    /// Multiplies row: `[m]` by (2aa'/(a²+a'²))^{power/2} for each a' of lengths: `[m]`.
+    fn damp_row(a: f64, lengths: &[f64], power: usize, row: &mut [f64]) {
+        // Powers by squaring, many entries side by side: one after the other they would cost more than the exponentials.
+        const PIECE: usize = 32;
+        for (values, lengths) in row.chunks_mut(PIECE).zip(lengths.chunks(PIECE)) {
+            let (mut base, mut product) = ([1.0; PIECE], [1.0; PIECE]);
+            for (base, length) in base.iter_mut().zip(lengths) {
+                *base = (2.0 * a * length / (a * a + length * length)).sqrt();
+            }
+            let mut left = power;
+            while left > 0 {
+                if left % 2 == 1 {
+                    product.iter_mut().zip(&base).for_each(|(product, base)| *product *= base);
+                }
+                left /= 2;
+                base.iter_mut().for_each(|base| *base *= *base);
+            }
+            values.iter_mut().zip(&product).for_each(|(value, product)| *value *= product);
         }
     }
 }
