@@ -10,7 +10,7 @@ pub fn with_fitting_kernels() {
     #[cfg(unix)]
     if std::env::var_os(KERNELS_VARIABLE).is_none()
         && let Some(name) = better_kernels()
-        && let Ok(program) = std::env::current_exe()
+        && let Some(program) = own_file()
     {
         use std::os::unix::process::CommandExt as _;
         let mut words = std::env::args_os();
@@ -18,7 +18,16 @@ pub fn with_fitting_kernels() {
         if let Some(called) = words.next() {
             again.arg0(called);
         }
-        // Returns only when it fails.
+        // Returns only when it fails, and then a closed pipe would end the program without a word.
         let _ = again.args(words).env(KERNELS_VARIABLE, name).exec();
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGPIPE, std::sync::Arc::default());
     }
+}
+
+/// The file of this program; `None` for one that was handed to the dynamic loader, whose file would be found instead.
+#[cfg(unix)]
+fn own_file() -> Option<std::path::PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let loader = program.file_name()?.to_str().is_some_and(|name| name.starts_with("ld-") || name.starts_with("ld."));
+    (!loader).then_some(program)
 }

@@ -23,6 +23,8 @@ fn script(name: &str) -> PathBuf {
 fn run(name: &str, more: &[&str], directory: &Path, threads: usize) -> Result<Value, String> {
     let python = std::env::var("STRIDE_BENCH_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let mut command = Command::new(&python);
+    // Ours may have been chosen for an older library than theirs.
+    command.env_remove(stride_pipe::gp::linalg::KERNELS_VARIABLE);
     for variable in ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
         command.env(variable, threads.to_string());
     }

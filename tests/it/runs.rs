@@ -194,6 +194,11 @@ fn tables_pivot_and_pool() {
             smse(&["ard=true"])
         )
     );
+    assert_eq!(
+        table("--metric smse --rows method").lines().nth(1).unwrap(),
+        format!("gp      {}", smse(&["kernel"])),
+        "text, all cases in one cell"
+    );
     assert_eq!(table("--metric smse --rows method --stat count"), "method  smse\ngp        12\n");
     assert_eq!(table("--metric crps").lines().count(), 5, "a row per case");
 

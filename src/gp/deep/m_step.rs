@@ -161,3 +161,60 @@ impl Objective for MeanBound<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gp::deep::options::PriorMean;
+    use crate::gp::kernel::Kernel;
+    use crate::gp::sparse::JITTER;
+
+    // Derivatives by log σ², log λ and log γ² against central differences.
+    fn agree(architecture: Architecture, inducing: Option<&[usize]>) -> Result<(), GpError> {
+        let convolution = architecture == Architecture::Convolution;
+        let design = Design {
+            architecture,
+            kernel: Kernel::Matern32,
+            layers: 1,
+            prior_mean: PriorMean::Zero,
+            length: 1.0,
+            start_length: 1.0,
+            bounds: (0.1, 10.0),
+            x_centre: vec![0.0; 2],
+            projection: None,
+            centre: vec![0.0; if convolution { 1 } else { 2 }],
+            knots: None,
+        };
+        let x = Array2::from_shape_fn((40, 2), |(i, j)| ((i * (3 + 4 * j)) % 19) as f64 * 0.2);
+        let y = ndarray::Array1::from_shape_fn(40, |i| (x[[i, 0]] * 1.3).sin() + 0.4 * x[[i, 1]] - 0.5);
+        let inputs =
+            if convolution { Array2::from_shape_fn((40, 1), |(i, _)| 0.5 + 0.05 * i as f64) } else { x.clone() };
+        let held = Held { design: &design, x: x.view(), y: y.view(), inputs: Vec::new(), jitter: JITTER };
+        let at = Hyper::isotropic(1.4, 0.9, 0.05).to_log();
+        let evaluate = |theta: &[f64]| held.evaluate(&inputs, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
+        let gradient = evaluate(&at)?.gradient;
+        for (i, slope) in gradient.iter().enumerate() {
+            let step = 1e-5;
+            let (mut up, mut down) = (at.clone(), at.clone());
+            up[i] += step;
+            down[i] -= step;
+            let expected = (evaluate(&up)?.value - evaluate(&down)?.value) / (2.0 * step);
+            assert!(
+                (slope - expected).abs() < 1e-6 * expected.abs().max(1.0),
+                "{architecture:?} {i}: {slope} {expected}"
+            );
+        }
+        assert!(gradient[0].abs() > 0.1 && gradient[2].abs() > 0.1, "nothing to compare: {gradient:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn hyperparameters_climb_along_the_gradient() -> Result<(), GpError> {
+        let rows = [1, 9, 14, 22, 30, 37];
+        for architecture in [Architecture::Composition, Architecture::Convolution] {
+            agree(architecture, None)?;
+            agree(architecture, Some(&rows))?;
+        }
+        Ok(())
+    }
+}
