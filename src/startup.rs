@@ -2,9 +2,9 @@
 
 use crate::gp::linalg::{KERNELS_VARIABLE, better_kernels};
 
-/// Starts this program anew when OpenBLAS did not recognise the processor, with a word to it about which one it is.
+/// Starts this program anew when `OpenBLAS` did not recognise the processor, with a word to it about which one it is.
 ///
-/// OpenBLAS chooses when it is loaded, before `main`, so that there is no later time to tell it. Whoever has set the variable
+/// `OpenBLAS` chooses when it is loaded, before `main`, so that there is no later time to tell it. Whoever has set the variable
 /// decides. When the program cannot be started anew, it goes on as it is: only slower.
 pub fn with_fitting_kernels() {
     #[cfg(unix)]

@@ -224,7 +224,9 @@ for_this_processor! {
                     product.iter_mut().zip(&base).for_each(|(product, base)| *product *= base);
                 }
                 left /= 2;
-                base.iter_mut().for_each(|base| *base *= *base);
+                for base in &mut base {
+                    *base *= *base;
+                }
             }
             values.iter_mut().zip(&product).for_each(|(value, product)| *value *= product);
         }
