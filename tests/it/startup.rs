@@ -1,10 +1,10 @@
-//! The program begins with OpenBLAS running the loops that belong to the processor.
+//! The program begins with `OpenBLAS` running the loops that belong to the processor.
 
 use crate::sandbox::{Ran, stride_pipe};
 use std::process::Command;
 use stride_pipe::gp::linalg::KERNELS_VARIABLE;
 
-/// What OpenBLAS says it runs, once for every time it is loaded; nothing where it has no choice.
+/// What `OpenBLAS` says it runs, once for every time it is loaded; nothing where it has no choice.
 fn loaded(mut command: Command, setting: Option<&str>) -> Vec<String> {
     command.env("OPENBLAS_VERBOSE", "2").env_remove(KERNELS_VARIABLE).arg("schema");
     if let Some(name) = setting {
