@@ -299,3 +299,36 @@ fn subtract_scaled(mut to: ArrayViewMut2<'_, f64>, factors: &[f64], points: Arra
         to.scaled_add(-factor, &point);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A row whose value is computed twice, in two orders of summation, is not the same to the last bit.
+    #[test]
+    fn points_that_differ_by_rounding_pull_nowhere() -> Result<(), GpError> {
+        let (variance, length, u) = (1.3, 0.8, [0.7_f64, 1.9]);
+        let nearly = f64::from_bits(u[0].to_bits() + 1);
+        for kernel in Kernel::ALL {
+            let at = |values: &[f64]| {
+                let values =
+                    ArrayView2::from_shape((values.len(), 1), values).map_err(|e| GpError::shape(e.to_string()))?;
+                Warped::stationary(kernel, (variance, length), values, &[0.0])
+            };
+            let (rows, inducing) = (at(&u)?, at(&[nearly])?);
+            let (mut k, mut slopes) = (Array2::zeros((2, 1)), Slopes::new(&rows, 2, 1));
+            rows.tile_with_slopes(0, &inducing, k.view_mut(), &mut slopes)?;
+            let (mut own, mut others) = (Array2::zeros((2, 1)), Array2::zeros((1, 1)));
+            let mut bar = Array2::ones((2, 1));
+            rows.pull_back(0, &inducing, bar.view_mut(), &slopes, own.view_mut(), others.view_mut())?;
+            // Derivatives by u/λ; the first row has none, the second pulls the inducing point as it is pulled.
+            let step = 1e-6;
+            let shifted = |by: f64| variance * kernel.correlation(((u[1] - u[0]) / length + by).powi(2));
+            let slope = (shifted(step) - shifted(-step)) / (2.0 * step);
+            assert!(own[[0, 0]].abs() < 1e-7, "{kernel}: {own}");
+            assert!((own[[1, 0]] - slope).abs() < 1e-8, "{kernel}: {own} {slope}");
+            assert!((others[[0, 0]] + slope).abs() < 1e-7, "{kernel}: {others} {slope}");
+        }
+        Ok(())
+    }
+}

@@ -31,6 +31,9 @@ pub enum Kernel {
     Matern52,
 }
 
+/// Points whose squared distance, in units of the length, is smaller than this are the same but for rounding.
+const SAME_POINT: f64 = 1e-16;
+
 const SQRT_3: f64 = 1.732_050_807_568_877_2;
 const SQRT_5: f64 = 2.236_067_977_499_79;
 
@@ -99,13 +102,14 @@ impl Kernel {
     /// w such that ∂k/∂log λⱼ = w (Δⱼ/λⱼ)², and so ∂k/∂log λ = w r² with a common length.
     ///
     /// `k` is the covariance at `r2`: every derivative is a simple multiple of it, which saves a second
-    /// exponential. Matérn 1/2 has no derivative at 0, but its limit times r² is 0.
+    /// exponential. Matérn 1/2 has no derivative at 0, but its limit times r² is 0; so it is for points that are the same
+    /// but for rounding, as a row and the inducing point that it is may be: there k/r would be large and meaningless.
     #[inline]
     pub(crate) fn length_weight(self, k: f64, r2: f64) -> f64 {
         match self {
             Self::Rbf => k,
             Self::Matern12 => {
-                if r2 > 0.0 {
+                if r2 > SAME_POINT {
                     k / r2.sqrt()
                 } else {
                     0.0
