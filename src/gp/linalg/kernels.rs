@@ -14,8 +14,8 @@ unsafe extern "C" {
     fn openblas_get_corename() -> *const c_char;
 }
 
-/// What OpenBLAS calls the processor whose inner loops it runs.
-pub fn kernels() -> String {
+// What OpenBLAS calls the processor whose inner loops it runs.
+fn kernels() -> String {
     #[expect(unsafe_code, reason = "foreign function")]
     // SAFETY: takes nothing, and returns a constant of the library that ends with a zero, or null.
     let name = unsafe {
@@ -27,8 +27,7 @@ pub fn kernels() -> String {
 
 /// The name of better inner loops than the ones that run, if this processor has the instructions for them.
 ///
-/// A processor that is newer than the library is unknown to it and gets the loops that run everywhere, of 2004: matrix
-/// products take several times as long.
+/// A processor that is newer than the library is unknown to it and gets the loops that run everywhere, of 2004.
 pub fn better_kernels() -> Option<&'static str> {
     if kernels() == "Prescott" { best_kernels() } else { None }
 }
