@@ -3,8 +3,9 @@
 //! The way of the data, and the order in which to read the code:
 //!
 //! ```text
-//! fashion.yaml ─▶ spec ─▶ plan ─▶ engine ─▶ stages ─▶ gp, eval ─▶ tables ─▶ store ─▶ results/
-//!                                                       └────────▶ report
+//! fashion.yaml ─▶ pipeline ─▶ engine ◀──▶ stages ─▶ gp, eval
+//!                                │          └────▶ report
+//!                                └─▶ tables ─▶ store ─▶ results/
 //! ```
 //!
 //! `gp` and `eval` are pure mathematics: `eval` uses nothing else of the crate, `gp` only `eval`; `tests/` checks who uses whom.
@@ -14,10 +15,12 @@ pub mod datasets;
 pub mod engine;
 pub mod eval;
 pub mod gp;
-pub mod plan;
+pub mod pipeline;
 pub mod report;
-pub mod spec;
 pub mod stages;
 pub mod startup;
 pub mod store;
 pub mod tables;
+
+/// The version that results are marked with.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -91,7 +91,6 @@ impl From<RunError> for Failure {
             RunError::Locked { .. } => LOCKED,
             RunError::NothingToResume { .. } => DONE,
             RunError::Changed { .. } => USAGE,
-            RunError::Bug(_) => BUG,
         };
         Self::new(code, format!("stride-pipe: {error}"))
     }
@@ -107,7 +106,8 @@ const fn stage_code(error: &StageError) -> u8 {
     match error {
         StageError::Store(source) => store_code(source),
         StageError::Data { .. } => INVALID_DATA,
-        StageError::Maths { .. } | StageError::Interrupted => STAGE_FAILED,
+        StageError::Maths { .. } | StageError::Interrupted { .. } => STAGE_FAILED,
+        StageError::Bug(_) => BUG,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::exit::{self, Failure};
 use super::print;
 use crate::datasets::hills;
-use crate::spec::{NAME_HELP, is_name};
+use crate::pipeline::{NAME_HELP, is_name};
 use crate::store::{write_atomic, write_columns};
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! What the commands that take a pipeline file have in common.
 
 use super::exit::{self, Failure};
-use crate::plan::{Plan, PlanRequest, build};
-use crate::spec::Source;
-use crate::spec::tree::MAX_BYTES;
+use crate::engine::plan::{Plan, PlanRequest, build};
+use crate::pipeline::Source;
+use crate::pipeline::tree::MAX_BYTES;
 use clap::Args;
 use std::fs::File;
 use std::io::Read as _;

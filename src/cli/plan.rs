@@ -3,8 +3,9 @@
 use super::exit::{self, Failure};
 use super::pipeline::{PipelineArgs, load};
 use super::print;
-use crate::engine::{self, Decision};
-use crate::plan::{Case, Preview, Stage, to_dot, to_json, to_mermaid, to_text};
+use crate::engine;
+use crate::engine::plan::{Case, PlannedStage, Preview, to_dot, to_json, to_mermaid, to_text};
+use crate::stages::Sources;
 use clap::{Args as ClapArgs, ValueEnum};
 use std::collections::HashMap;
 
@@ -31,15 +32,12 @@ enum Format {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let plan = load(&args.pipeline)?;
-    let forecasts: HashMap<&str, Vec<Decision>> =
-        plan.cases.iter().map(|case| (case.label.as_str(), engine::forecast(&plan, case))).collect();
-    let preview = |case: &Case, stage: &Stage| -> Preview {
+    let sources = Sources::default();
+    let forecasts: HashMap<&str, Vec<Preview>> =
+        plan.cases.iter().map(|case| (case.label.as_str(), engine::forecast(&plan, case, &sources))).collect();
+    let preview = |case: &Case, stage: &PlannedStage| -> Preview {
         let position = case.stages.iter().position(|other| other.id == stage.id).unwrap_or(0);
-        let decision =
-            forecasts.get(case.label.as_str()).and_then(|all| all.get(position)).cloned().unwrap_or_default();
-        let Decision { run, skip, reason } = decision;
-        // A plan may be looked at before its data are there: what is not known is left out.
-        Preview { run, skip, reason, ..engine::preview(case, stage).unwrap_or_default() }
+        forecasts.get(case.label.as_str()).and_then(|all| all.get(position)).cloned().unwrap_or_default()
     };
     match args.format {
         Format::Text => print(&to_text(&plan, &preview))?,
@@ -47,6 +45,6 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         Format::Dot => print(&to_dot(&plan))?,
         Format::Mermaid => print(&to_mermaid(&plan))?,
     }
-    let work = forecasts.values().flatten().any(|decision| decision.run > 0);
+    let work = forecasts.values().flatten().any(|preview| preview.run > 0);
     if args.exit_code && work { Err(Failure::new(exit::WORK_TO_DO, "")) } else { Ok(()) }
 }

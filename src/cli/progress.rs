@@ -1,7 +1,7 @@
 //! Shows a run as it goes: a bar on a terminal, lines everywhere.
 
 use super::logging::LogFormat;
-use crate::engine::{Chains, Finished, Listener, Progressed, Task};
+use crate::stages::job::{Chains, Finished, Listener, Progressed, Task};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, OnceLock, PoisonError};

@@ -2,7 +2,7 @@
 
 use super::exit::Failure;
 use super::print;
-use crate::spec::schema;
+use crate::stages::LANGUAGE;
 use clap::Args as ClapArgs;
 
 /// Arguments of `schema`.
@@ -10,5 +10,5 @@ use clap::Args as ClapArgs;
 pub struct Args {}
 
 pub fn execute(_: &Args) -> Result<(), Failure> {
-    print(&schema::text())
+    print(&format!("{:#}\n", LANGUAGE.schema()))
 }

@@ -1,7 +1,7 @@
 //! What a run prints when it is done: the headline metrics of every case, and where the tables are.
 
+use crate::engine::Plan;
 use crate::engine::Summary;
-use crate::plan::Plan;
 use std::fmt::Write as _;
 
 /// The headline metrics of every case, and where the tables are.

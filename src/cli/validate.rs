@@ -4,7 +4,8 @@ use super::exit::Failure;
 use super::model::number;
 use super::pipeline::{PipelineArgs, load};
 use super::print;
-use crate::engine::{Inspected, Inspection, inspect};
+use crate::engine::inspect;
+use crate::stages::ingest::inspect::{Inspected, Inspection};
 use clap::Args as ClapArgs;
 use std::fmt::Write as _;
 

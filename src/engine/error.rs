@@ -1,7 +1,7 @@
 //! Why a run ended early.
 
-use super::listener::Task;
 use crate::stages::StageError;
+use crate::stages::job::Task;
 use crate::store::StoreError;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -50,9 +50,6 @@ pub enum RunError {
         /// The run.
         run_id: String,
     },
-    /// Something that cannot happen did.
-    #[error("{0}; this is a bug in stride-pipe, please report it")]
-    Bug(String),
 }
 
 fn kept_text(kept: Option<u64>) -> String {

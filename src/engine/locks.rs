@@ -1,9 +1,8 @@
 //! Keeps runs out of each other's way: one lock per pipeline, one per target that is replaced in place.
 
-use super::cancel::Cancel;
 use super::error::RunError;
-use super::listener::Listener;
-use crate::plan::{OutputStep, Plan, Step};
+use super::plan::Plan;
+use crate::stages::job::{Cancel, Listener};
 use crate::store::lock::{Claims, Lock, pipeline_lock};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -24,18 +23,8 @@ pub fn acquire(
     let mut claims = Claims::default();
     claims.add_lock(pipeline_lock(&plan.results, &plan.name));
     for stage in plan.cases.iter().flat_map(|case| &case.stages) {
-        match &stage.step {
-            Step::Train(train) => {
-                if let Some(directory) = &train.publish {
-                    claims.add_target(directory, false)?;
-                }
-            }
-            Step::Predict(predict) => {
-                if let Some(output) = &predict.output {
-                    claims.add_target(output.path(), matches!(output, OutputStep::Directory(_)))?;
-                }
-            }
-            _ => {}
+        for (target, below) in stage.stage.targets() {
+            claims.add_target(target, below)?;
         }
     }
     acquire_all(&claims, timeout, cancel, listener)

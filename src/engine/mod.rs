@@ -1,35 +1,26 @@
 //! Makes it happen: order, cache, events, clock, interruption.
 //!
-//! [`run`] walks the cases and stages of a plan. Every finished piece of work is put into the cache under a hash of
-//! what it depends on, and taken from there when nothing of that has changed.
+//! [`run`] walks the cases and stages of a [`Plan`] and does the work; [`forecast`] walks the same way and only looks. Every
+//! finished piece of work is put into the cache under a hash of what it depends on, and taken from there when nothing of
+//! that has changed. No stage is known by name here: `stages` declares what each kind does.
 
-mod cancel;
-mod case;
-mod clock;
 mod error;
 mod forecast;
 mod inspect;
-mod key;
-mod listener;
 mod locks;
 mod note;
-mod observer;
-mod pace;
-mod predicted;
-mod preview;
+pub mod plan;
 mod record;
 mod resume;
 mod run;
 mod scoring;
-mod source;
+mod walk;
 
-pub use cancel::Cancel;
 pub use error::RunError;
-pub use forecast::{Decision, forecast};
-pub use inspect::{Inspected, Inspection, inspect};
-pub use listener::{Chains, Finished, Listener, Progressed, Task};
+pub use forecast::forecast;
+pub use inspect::inspect;
 pub use note::Noting;
-pub use preview::preview;
+pub use plan::Plan;
 pub use resume::Resume;
 pub use run::{RunFailure, RunOptions, Selected, Summary, run};
 pub use scoring::{Destination, Origin, ScoreRequest, ScoreSummary, score};

@@ -1,10 +1,10 @@
 //! Notes a scoring without a pipeline in a results directory, as a run of its own: drift in `metrics`, time in `timings`,
 //! its row of `runs`, and the manifest, last.
 
-use super::clock::Stopwatch;
 use super::error::RunError;
-use super::record::VERSION;
 use super::scoring::{Destination, Origin, ScoreRequest, ScoreSummary};
+use crate::VERSION;
+use crate::stages::job::Stopwatch;
 use crate::store::record::{FileRecord, write_resolved};
 use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
 use crate::tables::{RunRow, Timestamp, TimingRow};
@@ -69,48 +69,33 @@ impl Noting {
             rows: summary.tally.rows as i64,
             cached: false,
         };
-        let (finished_at, status) = (Timestamp::now(), "succeeded".to_owned());
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        // There is no pipeline file.
-        let pipeline_file = "-".to_owned();
-        let run = RunRow {
-            run_id: run_id.to_string(),
-            pipeline_file: pipeline_file.clone(),
-            status: status.clone(),
-            started_at: measured.started_at,
-            finished_at,
-            version: VERSION.to_owned(),
-            seed: 0,
-            host: host.clone(),
-            threads: self.threads as i32,
-            command: self.command.clone(),
-            spec_hash: spec_hash.clone(),
-        };
-        let tables = [
-            results.write_rows(&self.name, &run_id, &footer, &metrics)?,
-            results.write_rows(&self.name, &run_id, &footer, &[timing])?,
-            results.write_rows(&self.name, &run_id, &footer, &[run])?,
-        ];
-        files.extend(tables.iter().map(|table| FileRecord::table(&results, table)));
-        write_views(&results)?;
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             run_id: run_id.clone(),
             pipeline: self.name.clone(),
-            pipeline_file,
-            status,
+            // There is no pipeline file.
+            pipeline_file: "-".to_owned(),
+            status: "succeeded".to_owned(),
             version: VERSION.to_owned(),
             seed: 0,
             spec_hash,
             started_at: measured.started_at,
-            finished_at,
+            finished_at: Timestamp::now(),
             command: self.command.clone(),
-            host,
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             threads: self.threads as u32,
             cases: Vec::new(),
-            files,
+            files: Vec::new(),
             inputs: vec![model],
             cache: Vec::new(),
         };
+        let tables = [
+            results.write_rows(&self.name, &run_id, &footer, &metrics)?,
+            results.write_rows(&self.name, &run_id, &footer, &[timing])?,
+            results.write_rows(&self.name, &run_id, &footer, &[RunRow::from(&manifest)])?,
+        ];
+        files.extend(tables.iter().map(|table| FileRecord::table(&results, table)));
+        write_views(&results)?;
+        manifest.files = files;
         manifest.save(&results)?;
         Ok(run_id)
     }

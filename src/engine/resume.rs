@@ -1,7 +1,7 @@
 //! Finds the run to go on with.
 
 use super::error::RunError;
-use crate::plan::Plan;
+use super::plan::Plan;
 use crate::store::record::first_event;
 use crate::store::{Manifest, ResultsDir, RunId, StoreError};
 

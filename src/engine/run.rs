@@ -1,19 +1,17 @@
 //! A run from beginning to end.
 
-use super::cancel::Cancel;
-use super::case::CaseRun;
 use super::error::RunError;
-use super::listener::Listener;
 use super::locks;
-use super::record::Record;
+use super::plan::{Plan, PlannedStage};
+use super::record;
 use super::resume::Resume;
-use super::source::Source;
-use crate::plan::{IngestStep, Plan, Stage};
-use crate::stages::StageError;
-use crate::store::{Cache, StoreError};
-use crate::tables::MetricRow;
+use super::walk::{Reads, Visitor, fold, place, walk};
+use crate::stages::job::{Cancel, Finished, Key, Listener, Record, Stopwatch, Task, reason};
+use crate::stages::{Collecting, Context, Job, Scope, Sources, StageError, Work};
+use crate::store::{Cache, CacheEntry, StoreError, read_table, write_rows};
+use crate::tables::{MetricRow, TimingRow};
+use serde_json::json;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// What is not in the plan.
@@ -46,7 +44,7 @@ pub struct Selected {
 
 impl Selected {
     /// Why a stage is to be done again although nothing changed, if it is.
-    pub fn forced(&self, stages: &[Stage], id: &str) -> Option<&'static str> {
+    pub fn forced(&self, stages: &[PlannedStage], id: &str) -> Option<&'static str> {
         let position = |id: &str| stages.iter().position(|stage| stage.id == id);
         let from = self.from.as_deref().and_then(position);
         match (from, position(id)) {
@@ -83,104 +81,189 @@ pub struct RunFailure {
     pub error: Box<RunError>,
 }
 
-/// What the stages of a run share.
-pub struct Shared<'a> {
-    /// The plan.
-    pub plan: &'a Plan,
-    /// How it is run.
-    pub options: &'a RunOptions,
-    /// Finished work.
-    pub cache: Cache,
-    /// The wish to stop.
-    pub cancel: &'a Cancel,
-    /// Who is told.
-    pub listener: &'a dyn Listener,
-    /// What the run leaves behind.
-    pub record: Record<'a>,
-    /// Pieces of work done.
-    pub done: u64,
-    /// Pieces of work skipped.
-    pub cached: u64,
-    sources: Vec<Rc<Source>>,
-}
-
-impl Shared<'_> {
-    /// The rows of an ingest stage, shared by all stages that read the same.
-    pub fn source(&mut self, step: &IngestStep) -> Result<Rc<Source>, StageError> {
-        if let Some(known) = self.sources.iter().find(|source| source.step == *step) {
-            return Ok(Rc::clone(known));
-        }
-        let source = Rc::new(Source::new(step)?);
-        self.sources.push(Rc::clone(&source));
-        Ok(source)
-    }
-
-    /// Ends early when a signal asked for it.
-    pub fn check_cancel(&self) -> Result<(), RunError> {
-        self.cancel.signal().map_or(Ok(()), |signal| Err(RunError::Interrupted { signal, kept: None }))
-    }
-}
+/// Every cache entry says what it cost.
+const TIMINGS: &str = "timings.parquet";
 
 /// Runs the plan. Tables and manifest are written at the end, or not at all.
 pub fn run(plan: &Plan, options: &RunOptions, cancel: &Cancel, listener: &dyn Listener) -> Result<Summary, RunFailure> {
     let before = |error| RunFailure { run_id: None, error: Box::new(error) };
     let _locks = locks::acquire(plan, options.lock_timeout, cancel, listener).map_err(before)?;
-    let record = Record::open(plan, options, listener).map_err(before)?;
+    let record = record::open(plan, options, listener).map_err(before)?;
     let run_id = record.run_id.to_string();
     let cache = Cache::new(&record.results);
     cache.sweep();
     let _in_use = cache.hold().map_err(|error| before(error.into()))?;
-    let mut shared = Shared { plan, options, cache, cancel, listener, record, done: 0, cached: 0, sources: Vec::new() };
-    let failures = match run_cases(&mut shared) {
+    let mut runner = Runner { plan, options, cancel, record, done: 0, cached: 0, of_run: Vec::new() };
+    let after = |error| RunFailure { run_id: Some(run_id.clone()), error: Box::new(error) };
+    let failures = match runner.run_cases(&cache) {
         Ok(failures) => failures,
         Err(error) => {
             let status = if matches!(error, RunError::Interrupted { .. }) { "interrupted" } else { "failed" };
             // The first error is the one to report; a full disk may well prevent the record of it.
-            let _ = shared.record.end(status);
-            return Err(RunFailure { run_id: Some(run_id), error: Box::new(error) });
+            let _ = record::end(&mut runner.record, plan, options, status);
+            return Err(after(error));
         }
     };
-    let (done, cached) = (shared.done, shared.cached);
+    let Runner { mut record, done, cached, of_run, .. } = runner;
     let status = if failures.is_empty() { "succeeded" } else { "failed" };
-    match shared.record.complete(status) {
-        Ok(record) => {
-            let report = record.report();
-            let done = done + u64::from(report.is_some());
-            Ok(Summary { run_id, metrics: record.metrics, done, cached, failures, report })
+    let (metrics, report) = record::complete(&mut record, plan, options, status, &of_run).map_err(after)?;
+    let done = done + u64::from(report.is_some());
+    Ok(Summary { run_id, metrics, done, cached, failures, report })
+}
+
+/// Does the work at every stage, or takes it from the cache.
+struct Runner<'a> {
+    plan: &'a Plan,
+    options: &'a RunOptions,
+    cancel: &'a Cancel,
+    record: Record<'a>,
+    done: u64,
+    cached: u64,
+    /// Stages that run once for all cases, as far as they were reached.
+    of_run: Vec<&'a PlannedStage>,
+}
+
+impl<'a> Runner<'a> {
+    /// Runs all cases; with `keep_going`, what failed is returned, else the first failure ends it.
+    fn run_cases(&mut self, cache: &Cache) -> Result<Vec<String>, RunError> {
+        let (mut failures, sources) = (Vec::new(), Sources::default());
+        let plan: &'a Plan = self.plan;
+        for case in &plan.cases {
+            let Err(error) = walk(plan, case, (cache, &sources), self) else { continue };
+            // A disk that is full for one case is full for all.
+            let of_this_case = matches!(&error, RunError::Stage { source, .. } if !is_write(source));
+            if !(self.options.keep_going && of_this_case) {
+                return Err(error);
+            }
+            let text = plan.redactor.clean(&error.to_string());
+            self.record.warn(&format!("{text}; going on with the other cases"))?;
+            failures.push(text);
         }
-        Err(error) => Err(RunFailure { run_id: Some(run_id), error: Box::new(error) }),
+        Ok(failures)
+    }
+
+    /// Ends early when a signal asked for it.
+    fn check_cancel(&self) -> Result<(), RunError> {
+        self.cancel.signal().map_or(Ok(()), |signal| Err(RunError::Interrupted { signal, kept: None }))
+    }
+
+    /// What a stage says when it fails; one that stopped because it was told to did not fail.
+    fn failed(&self, task: &Task, source: StageError) -> RunError {
+        match (source, self.cancel.signal()) {
+            (StageError::Interrupted { kept }, Some(signal)) => RunError::Interrupted { signal, kept },
+            (source, _) => RunError::Stage { task: Box::new(task.clone()), source },
+        }
+    }
+
+    /// Does a piece of work, or takes it from the cache; tells, times and remembers it either way.
+    fn perform(
+        &mut self,
+        stage: &PlannedStage,
+        context: &Context<'_>,
+        task: &Task,
+        key: &Key,
+    ) -> Result<CacheEntry, RunError> {
+        let place = place(context.pipeline, context.case, context.id, task.fold.map(|(fold, _)| fold));
+        let stages =
+            self.plan.cases.iter().find(|case| case.label == context.case).map_or(&[][..], |case| &case.stages);
+        let forced = self.options.selected.forced(stages, context.id);
+        // Work that this run itself did here before it was interrupted is neither done again nor somebody else's.
+        let origin = json!([self.record.run_id, place]);
+        let own = |entry: &CacheEntry| entry.notes["origin"] == origin;
+        let found = context.cache.look_up(&key.hash).filter(|entry| forced.is_none() || own(entry));
+        let cached = found.as_ref().is_some_and(|entry| !own(entry));
+        let reason = match (&found, forced) {
+            (Some(entry), _) if own(entry) => "done before the interruption".to_owned(),
+            (Some(_), _) => "unchanged".to_owned(),
+            (None, Some(asked)) => asked.to_owned(),
+            (None, None) => reason(context.cache.recall(&place).as_ref(), &key.parts),
+        };
+        self.record.listener.task_started(task);
+        // The event has the key, so that pruning knows what a run without manifest used.
+        self.record.task_event("task_started", task, json!({ "key": key.hash }))?;
+        let watch = Stopwatch::start();
+        let entry = if let Some(entry) = found {
+            entry
+        } else {
+            let draft = context.cache.begin(&key.hash)?;
+            let (record, cancel, origin, forced) = (&mut self.record, self.cancel, &origin, forced.is_some());
+            let mut job = Job { task, key, draft: &draft, record, cancel, origin, forced };
+            let work = stage.stage.perform(context, &mut job);
+            let Work { timings, outcome, notes } = work.map_err(|error| self.failed(task, error))?;
+            write_rows(&draft.file(TIMINGS), &timings)?;
+            draft.commit(json!({ "origin": origin, "outcome": outcome, "more": notes }))?
+        };
+        self.record.cached.insert(key.hash.clone());
+        context.cache.remember(&place, &key.parts)?;
+        let timings: Vec<TimingRow> = read_table(&entry.file(TIMINGS))?;
+        let timings: Vec<TimingRow> = timings.into_iter().map(|row| TimingRow { cached, ..row }).collect();
+        self.record.add_rows(task, &timings)?;
+        *(if cached { &mut self.cached } else { &mut self.done }) += 1;
+        let outcome = entry.notes["outcome"].as_str().unwrap_or_default().to_owned();
+        let seconds = watch.read().wall_s;
+        record::finished(&self.record, task, &Finished { seconds, cached, reason, outcome })?;
+        Ok(entry)
     }
 }
 
-/// Runs all cases; with `keep_going`, what failed is returned, else the first failure ends it.
-fn run_cases<'a>(shared: &mut Shared<'a>) -> Result<Vec<String>, RunError> {
-    let mut failures = Vec::new();
-    let plan: &'a Plan = shared.plan;
-    for case in &plan.cases {
-        let Err(error) = CaseRun::new(case, shared).run() else { continue };
-        let error = interruption(error, shared.cancel);
-        // A disk that is full for one case is full for all.
-        let of_this_case = matches!(&error, RunError::Stage { source, .. } if !is_write(source));
-        if !(shared.options.keep_going && of_this_case) {
-            return Err(error);
+impl Visitor for Runner<'_> {
+    fn passes_over(&mut self, stage: &PlannedStage) -> Result<bool, RunError> {
+        self.check_cancel()?;
+        let of_run = stage.stage.scope() == Scope::Run;
+        if of_run && !self.of_run.iter().any(|known| known.id == stage.id) {
+            let all = self.plan.cases.iter().flat_map(|case| &case.stages);
+            self.of_run.extend(all.filter(|other| other.id == stage.id).take(1));
         }
-        let text = shared.plan.redactor.clean(&error.to_string());
-        shared.record.warn(&format!("{text}; going on with the other cases"))?;
-        failures.push(text);
+        Ok(of_run)
     }
-    Ok(failures)
+
+    fn visit(
+        &mut self,
+        stage: &PlannedStage,
+        context: &Context<'_>,
+        (keys, reads): (Vec<Key>, Reads),
+    ) -> Result<(), RunError> {
+        for (path, hash) in &reads {
+            self.record.add_input_file(path, hash);
+        }
+        let count = keys.len() as u32;
+        for (index, key) in keys.iter().enumerate() {
+            self.check_cancel()?;
+            let task = task(stage, context, fold(stage, index).map(|fold| (fold, count)));
+            let entry = self.perform(stage, context, &task, key)?;
+            let mut done = Collecting { task: &task, key, entry: &entry, record: &mut self.record };
+            stage.stage.collect(context, &mut done).map_err(|error| unless_store(&task, error))?;
+        }
+        let task = task(stage, context, None);
+        stage.stage.complete(context, &mut self.record).map_err(|error| unless_store(&task, error))
+    }
+
+    fn fail(&mut self, stage: &PlannedStage, context: &Context<'_>, error: StageError) -> Result<(), RunError> {
+        Err(self.failed(&task(stage, context, None), error))
+    }
+
+    fn ends_at(&self, stage: &PlannedStage) -> bool {
+        self.options.selected.to.as_ref() == Some(&stage.id)
+    }
+
+    fn conclude(&mut self, stage: &PlannedStage, context: &Context<'_>) -> Result<(), RunError> {
+        let task = task(stage, context, None);
+        stage.stage.conclude(context, &mut self.record).map_err(|error| unless_store(&task, error))
+    }
+}
+
+fn task(stage: &PlannedStage, context: &Context<'_>, fold: Option<(u32, u32)>) -> Task {
+    Task { case: context.case.to_owned(), stage: context.id.to_owned(), kind: stage.kind(), fold }
+}
+
+/// The run's own files are not the fault of a stage.
+fn unless_store(task: &Task, error: StageError) -> RunError {
+    match error {
+        StageError::Store(error) => RunError::Store(error),
+        source => RunError::Stage { task: Box::new(task.clone()), source },
+    }
 }
 
 fn is_write(error: &StageError) -> bool {
     matches!(error, StageError::Store(StoreError::Write { .. }))
-}
-
-/// A stage that stopped because it was told to did not fail.
-fn interruption(error: RunError, cancel: &Cancel) -> RunError {
-    match (&error, cancel.signal()) {
-        (RunError::Stage { source: StageError::Interrupted, .. }, Some(signal)) => {
-            RunError::Interrupted { signal, kept: None }
-        }
-        _ => error,
-    }
 }

@@ -1,21 +1,18 @@
 //! Scoring without a pipeline: one model, one input, one output.
 
-use super::cancel::Cancel;
-use super::clock::Stopwatch;
 use super::error::RunError;
-use super::listener::{Listener, Progressed, Task};
 use super::locks::acquire_all;
 use super::note::Noting;
-use crate::plan::OnInvalid;
 use crate::stages::StageError;
+use crate::stages::job::{Cancel, Listener, Progressed, Stopwatch, Task};
+use crate::stages::predict::{OnInvalid, check_apart};
 use crate::stages::score::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
 use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
 use crate::store::ipc::IpcReader;
-use crate::store::lock::{Claims, real};
+use crate::store::lock::Claims;
 use crate::store::model::model_path;
 use crate::store::record::FileRecord;
-use crate::store::{InputFile, ModelFile, RunId, StoreError, discover, peek, sweep};
-use std::collections::HashSet;
+use crate::store::{ModelFile, RunId, StoreError, discover, peek, sweep};
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -90,9 +87,9 @@ struct Input {
 
 /// Scores all rows; the output appears when it is whole.
 pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -> Result<ScoreSummary, RunError> {
-    let task = Task { case: "default".to_owned(), stage: "score".to_owned(), kind: "predict", fold: None };
+    let task = Task::of_run("score", "predict");
     let failed = |source: StageError| match (source, cancel.signal()) {
-        (StageError::Interrupted, Some(signal)) => RunError::Interrupted { signal, kept: None },
+        (StageError::Interrupted { kept }, Some(signal)) => RunError::Interrupted { signal, kept },
         (source, _) => RunError::Stage { task: Box::new(task.clone()), source },
     };
     let mut claims = Claims::default();
@@ -132,7 +129,10 @@ fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
     match &request.input {
         Origin::Path(path) => {
             let files = discover(path)?;
-            check_apart(path, &files, request)?;
+            // Scores must not replace rows, nor become rows of the next time.
+            if let Destination::File(output) | Destination::Directory(output) = &request.output {
+                check_apart(path, &files, output)?;
+            }
             let schema = peek(&files)?;
             let named =
                 files.first().map_or_else(|| path.display().to_string(), |file| file.path.display().to_string());
@@ -153,32 +153,6 @@ fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
             Ok(Input { chunks: Box::new(chunks), layout, files: vec![(name.to_owned(), 0)] })
         }
     }
-}
-
-/// Scores must not replace rows, nor become rows of the next time.
-fn check_apart(input: &Path, files: &[InputFile], request: &ScoreRequest) -> Result<(), StageError> {
-    let (Destination::File(output) | Destination::Directory(output)) = &request.output else { return Ok(()) };
-    apart(input, files, output)
-}
-
-/// Refuses an output that is one of the input files, or lies in the input directory. A directory puts a file in the
-/// place of each input file: those are compared too.
-pub(super) fn apart(input: &Path, files: &[InputFile], output: &Path) -> Result<(), StageError> {
-    let real = |path: &Path| real(path).ok();
-    let target = real(output);
-    let within =
-        input.is_dir() && target.as_ref().zip(real(input)).is_some_and(|(target, input)| target.starts_with(input));
-    let inputs: HashSet<PathBuf> = files.iter().filter_map(|file| real(&file.path)).collect();
-    let mut targets =
-        target.into_iter().chain(files.iter().filter_map(|file| real(&output.join(mirrored(input, &file.path)))));
-    let same = targets.any(|target| inputs.contains(&target));
-    if !within && !same {
-        return Ok(());
-    }
-    Err(StageError::Data {
-        what: format!("the output {} lies in the input {}", output.display(), input.display()),
-        hint: "write somewhere else: the next run would take scores for rows".to_owned(),
-    })
 }
 
 fn sink(request: &ScoreRequest, layout: Layout, files: &[(PathBuf, u64)]) -> Result<Box<dyn Sink>, StageError> {

@@ -1,4 +1,8 @@
-//! Metrics per fold and over folds.
+//! `evaluate`: metrics per fold and over folds.
+
+mod stage;
+
+pub use stage::{Evaluate, KIND};
 
 use super::StageError;
 use crate::eval::metrics::{self, Predictions};
@@ -27,7 +31,7 @@ pub fn run(context: &Context<'_>, blocks: &[PredictionBlock]) -> Result<Vec<Metr
 }
 
 /// What the chains of a model say about themselves.
-pub struct Chains {
+pub struct ChainFigures {
     /// The fold.
     pub fold: i32,
     /// Training rows.
@@ -37,8 +41,8 @@ pub struct Chains {
 }
 
 /// The metrics of the chains of every fold, then their mean and sample standard deviation over the folds.
-pub fn chains(context: &Context<'_>, folds: &[Chains]) -> Result<Vec<MetricRow>, StageError> {
-    let of_fold = |chains: &Chains| {
+pub fn chains(context: &Context<'_>, folds: &[ChainFigures]) -> Result<Vec<MetricRow>, StageError> {
+    let of_fold = |chains: &ChainFigures| {
         let (fold, rows) = (chains.fold, chains.rows);
         let row = |(name, value): &(String, Option<f64>)| context.row(fold, "train", name, *value, rows);
         chains.metrics.iter().map(row).collect::<Vec<_>>()

@@ -1,17 +1,44 @@
-//! One file per stage kind: thin adapters between the engine and the mathematics.
+//! One folder per kind of stage. A kind is one declaration ([`StageKind`], [`Stage`]); [`KINDS`] is the list of them.
+//!
+//! The engine walks over the stages of a case and knows none of them by name; a stage calls the mathematics (`gp`, `eval`)
+//! and hands tables to the run.
 
 pub mod evaluate;
 pub mod ingest;
+pub mod job;
 pub mod predict;
 pub mod report;
 pub mod score;
 pub mod split;
+mod stage;
 pub mod train;
+
+pub use stage::{
+    Collecting, Context, Demand, FinishedRun, Job, Model, Models, Output, Placement, Predictions, Prepared, RowCheck,
+    Scope, Sources, Stage, StageKind, Work, lost,
+};
 
 use crate::eval::EvalError;
 use crate::gp::GpError;
+use crate::pipeline::Language;
 use crate::store::StoreError;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+use std::sync::LazyLock;
 use thiserror::Error;
+
+/// Every kind of stage, in the order of the documentation.
+pub static KINDS: [&StageKind; 6] =
+    [&ingest::KIND, &split::KIND, &train::KIND, &predict::KIND, &evaluate::KIND, &report::KIND];
+
+/// The language of pipeline files with these kinds.
+pub static LANGUAGE: LazyLock<Language> =
+    LazyLock::new(|| Language::new(KINDS.iter().map(|kind| &kind.language).collect()));
+
+/// The stage with these options.
+fn read<S: Stage + DeserializeOwned>(options: Json) -> Result<Box<dyn Stage>, serde_json::Error> {
+    Ok(Box::new(serde_json::from_value::<S>(options)?))
+}
 
 /// Why a stage could not do its work.
 #[derive(Debug, Error)]
@@ -37,13 +64,19 @@ pub enum StageError {
     },
     /// The user asked to stop.
     #[error("interrupted")]
-    Interrupted,
+    Interrupted {
+        /// The EM iteration after which the work can go on, if there is a checkpoint of it.
+        kept: Option<u64>,
+    },
+    /// Something that cannot happen did.
+    #[error("{0}; this is a bug in stride-pipe, please report it")]
+    Bug(String),
 }
 
 impl From<GpError> for StageError {
     fn from(source: GpError) -> Self {
         let hint = match &source {
-            GpError::Interrupted => return Self::Interrupted,
+            GpError::Interrupted => return Self::Interrupted { kept: None },
             GpError::NotPositiveDefinite { .. } => {
                 "rows may repeat with different targets, or lengths may be too long: give a larger `noise`, \
                  a shorter `length`, or another kernel (matern32)"

@@ -5,9 +5,10 @@ mod fits;
 mod hidden;
 mod overview;
 mod predictions;
+mod stage;
 mod traces;
 
-use crate::plan::{ResolvedStage, resolved_stages};
+use crate::pipeline::{ResolvedStage, resolved_stages};
 use crate::report::{About, Case, Cost, GraphStage, InputFile, Report, RunReport, panels, render};
 use crate::store::history::{Run, read_events};
 use crate::store::record::Manifest;
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use overview::over_runs;
+pub use stage::KIND;
 
 /// Version of the program, as the page names it.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -15,7 +15,7 @@ pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
 use super::StageError;
 use super::predict::quantiles;
 use super::train::TrainedModel;
-use crate::plan::OnInvalid;
+use crate::stages::predict::OnInvalid;
 use crate::store::input::{Chunk, Wanted};
 use crate::store::{ModelFile, ModelMeta, StoreError};
 use ndarray::Array2;
@@ -217,7 +217,7 @@ impl Scorer {
         }));
         loop {
             if !progress(tally.rows) {
-                return Err(StageError::Interrupted);
+                return Err(StageError::Interrupted { kept: None });
             }
             let chunk = match read.recv_timeout(BETWEEN_LOOKS) {
                 Ok(chunk) => chunk?,

@@ -89,6 +89,11 @@ impl Cache {
         self.root.join("entries").join(hash.get(..2).unwrap_or(hash)).join(hash)
     }
 
+    /// Where a file of the entry of that hash is, or will be.
+    pub fn file(&self, hash: &str, name: &str) -> PathBuf {
+        self.directory(hash).join(name)
+    }
+
     /// The entry of that hash, if it is there and undamaged.
     pub fn look_up(&self, hash: &str) -> Option<CacheEntry> {
         entry_in(&self.directory(hash))
@@ -133,21 +138,21 @@ impl Cache {
         Ok(draft)
     }
 
-    fn place(&self, place: &[&str]) -> PathBuf {
+    fn place(&self, place: &[impl AsRef<str>]) -> PathBuf {
         let mut path = self.root.join("last");
-        path.extend(place.iter().map(|part| escape(part)));
+        path.extend(place.iter().map(|part| escape(part.as_ref())));
         // Not `with_extension`: a name may hold a dot of its own.
         path.as_mut_os_string().push(".json");
         path
     }
 
     /// Remembers what a place of a pipeline depended on.
-    pub fn remember(&self, place: &[&str], parts: &Json) -> Result<(), StoreError> {
+    pub fn remember(&self, place: &[impl AsRef<str>], parts: &Json) -> Result<(), StoreError> {
         write_atomic(&self.place(place), parts.to_string().as_bytes()).map(drop)
     }
 
     /// What it depended on last time.
-    pub fn recall(&self, place: &[&str]) -> Option<Json> {
+    pub fn recall(&self, place: &[impl AsRef<str>]) -> Option<Json> {
         serde_json::from_slice(&fs::read(self.place(place)).ok()?).ok()
     }
 }

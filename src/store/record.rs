@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::atomic::{Written, hex, write_atomic};
 use super::{ResultsDir, RunId, StoreError, WrittenTable};
-use crate::tables::Timestamp;
+use crate::tables::{RunRow, Timestamp};
 use sha2::{Digest as _, Sha256};
 
 /// `manifest.json`: written last, so that a run with a manifest is complete.
@@ -106,6 +106,24 @@ impl Manifest {
                 "the file is damaged, or of a newer stride-pipe",
             )
         })
+    }
+}
+
+impl From<&Manifest> for RunRow {
+    fn from(manifest: &Manifest) -> Self {
+        Self {
+            run_id: manifest.run_id.to_string(),
+            pipeline_file: manifest.pipeline_file.clone(),
+            status: manifest.status.clone(),
+            started_at: manifest.started_at,
+            finished_at: manifest.finished_at,
+            version: manifest.version.clone(),
+            seed: manifest.seed as i64,
+            host: manifest.host.clone(),
+            threads: manifest.threads as i32,
+            command: manifest.command.clone(),
+            spec_hash: manifest.spec_hash.clone(),
+        }
     }
 }
 

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+
+use super::predictions::constant;
 
 use super::{
     CaseRow, HiddenRow, MetricRow, RunRow, TableError, TimingRow, TraceRow, cases, hidden, metrics, predictions, runs,
@@ -46,6 +48,11 @@ impl TableKind {
             Self::Runs => "runs",
             Self::Cases => "cases",
         }
+    }
+
+    /// Whether every run has it; the others are there where they have rows.
+    pub fn is_always_written(self) -> bool {
+        self != Self::Hidden
     }
 
     /// Version of the columns, written to every file's footer.
@@ -138,4 +145,23 @@ pub trait TableRow: Sized {
             found: "unexpected nulls".to_owned(),
         })
     }
+}
+
+/// A batch of a table as one of this run, stage and case, with the columns of `schema`.
+pub fn relabel(
+    batch: &RecordBatch,
+    (run_id, stage, case): (&str, &str, &str),
+    schema: &SchemaRef,
+    table: &'static str,
+) -> Result<RecordBatch, TableError> {
+    let rows = batch.num_rows();
+    let column = |field: &FieldRef| match (field.name().as_str(), batch.column_by_name(field.name())) {
+        ("run_id", _) => constant(run_id, rows),
+        ("stage", _) => constant(stage, rows),
+        ("case", _) => constant(case, rows),
+        (_, Some(column)) => Arc::clone(column),
+        (_, None) => new_null_array(field.data_type(), rows),
+    };
+    let columns = schema.fields().iter().map(column).collect();
+    RecordBatch::try_new(Arc::clone(schema), columns).map_err(|source| TableError::Arrow { table, source })
 }

@@ -18,7 +18,7 @@ pub mod traces;
 pub use cases::CaseRow;
 pub use cell::Cell;
 pub use hidden::HiddenRow;
-pub use kind::{TableKind, TableRow};
+pub use kind::{TableKind, TableRow, relabel};
 pub use metrics::MetricRow;
 pub use predictions::PredictionBlock;
 pub use runs::RunRow;

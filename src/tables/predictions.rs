@@ -153,24 +153,6 @@ pub fn template(schema: &Schema) -> PredictionBlock {
     block
 }
 
-/// A batch of a file of predictions as one of this run, stage and case, with the columns of `schema`.
-pub fn relabel(
-    batch: &RecordBatch,
-    (run_id, stage, case): (&str, &str, &str),
-    schema: &SchemaRef,
-) -> Result<RecordBatch, TableError> {
-    let rows = batch.num_rows();
-    let column = |field: &FieldRef| match (field.name().as_str(), batch.column_by_name(field.name())) {
-        ("run_id", _) => constant(run_id, rows),
-        ("stage", _) => constant(stage, rows),
-        ("case", _) => constant(case, rows),
-        (_, Some(column)) => Arc::clone(column),
-        (_, None) => new_null_array(field.data_type(), rows),
-    };
-    let columns = schema.fields().iter().map(column).collect();
-    RecordBatch::try_new(Arc::clone(schema), columns).map_err(|source| TableError::Arrow { table: TABLE, source })
-}
-
 impl PredictionBlock {
     /// Rows of the block.
     pub fn rows(&self) -> usize {

@@ -4,7 +4,8 @@ use crate::sandbox::{SMALL, Sandbox};
 use insta::assert_snapshot;
 use serde_json::{Value as Json, json};
 use std::path::Path;
-use stride_pipe::plan::{PlanRequest, Step, TrainStep, build};
+use stride_pipe::engine::plan::{PlanRequest, build};
+use stride_pipe::stages::LANGUAGE;
 
 /// The small pipeline with these options of the train stage.
 fn text(train: &str) -> String {
@@ -12,19 +13,16 @@ fn text(train: &str) -> String {
 }
 
 #[track_caller]
-fn step(train: &str) -> TrainStep {
+fn step(train: &str) -> Json {
     let text = text(train);
     let request =
         PlanRequest { file: Path::new("p.yaml"), text: &text, sets: &[], results: None, env: &|_: &str| None };
     let plan = build(&request).unwrap_or_else(|problems| panic!("{train}: {problems:?}"));
-    match plan.cases[0].stage("model").unwrap().step.clone() {
-        Step::Train(step) => step,
-        other => panic!("{other:?}"),
-    }
+    plan.cases[0].stage("model").unwrap().stage.counting()
 }
 
 fn options(train: &str) -> Json {
-    serde_json::to_value(step(train).method).unwrap()
+    step(train)["method"].clone()
 }
 
 fn options_of_em(train: &str) -> Json {
@@ -143,10 +141,10 @@ fn plan_knows_the_methods_and_their_memory() {
 
 #[test]
 fn the_schema_knows_the_deep_options() {
-    let validator = jsonschema::validator_for(&stride_pipe::spec::schema::for_editors()).unwrap();
+    let validator = jsonschema::validator_for(&LANGUAGE.schema()).unwrap();
     let valid = |train: &str| {
-        let mut problems = stride_pipe::spec::Diagnostics::default();
-        let document = stride_pipe::spec::tree::parse(&text(train), &mut problems).unwrap().to_json();
+        let mut problems = stride_pipe::pipeline::Diagnostics::default();
+        let document = stride_pipe::pipeline::tree::parse(&text(train), &mut problems).unwrap().to_json();
         validator.is_valid(&document)
     };
     assert!(valid("method: stride, preset: paper, deep: { hidden: { method: aca, rank: 5 } }"));

@@ -1,8 +1,9 @@
 //! The paper's experiments run to the end, each at a small fraction of its size.
 
 use crate::sandbox::Sandbox;
+use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
-use stride_pipe::plan::{Kernel, Method, Plan, PlanRequest, SplitWay, Step, TrainStep, build};
+use stride_pipe::engine::plan::{Plan, PlanRequest, build};
 use stride_pipe::store::read_table;
 use stride_pipe::tables::{HiddenRow, MetricRow};
 
@@ -129,12 +130,14 @@ fn plan(file: &str) -> Plan {
 }
 
 /// The train stage of every case, and how often each is trained.
-fn trained(plan: &Plan, stage: &str) -> Vec<(TrainStep, u32)> {
-    let step = |step: &Step| match step {
-        Step::Train(step) => step.clone(),
-        other => panic!("{other:?}"),
+fn trained(plan: &Plan, stage: &str) -> Vec<(String, Json, u32)> {
+    let options = |case: &stride_pipe::engine::plan::Case| {
+        let stage = case.stage(stage).unwrap();
+        let method = stage.stage.counting()["method"].as_object().unwrap().clone();
+        let (name, options) = method.into_iter().next().unwrap();
+        (name, options, stage.tasks())
     };
-    plan.cases.iter().map(|case| case.stage(stage).unwrap()).map(|stage| (step(&stage.step), stage.folds)).collect()
+    plan.cases.iter().map(options).collect()
 }
 
 /// What the paper says of a deep process: particles, steps, inducing points (none for the standard one), exchanges,
@@ -143,10 +146,8 @@ type Said = (u64, u64, Option<u64>, Option<u64>, Option<u64>, u64);
 
 /// The settings of all deep cases, which have no more than 10 EM iterations and fixed hyper-parameters.
 fn said(plan: &Plan) -> Vec<Said> {
-    let deep = trained(plan, "paper-model").into_iter().filter(|(step, _)| step.method.deep().is_some());
-    deep.map(|(step, _)| {
-        let method = serde_json::to_value(&step.method).unwrap();
-        let options = &method[step.method.name()];
+    let deep = trained(plan, "paper-model").into_iter().filter(|(_, options, _)| options["deep"].is_object());
+    deep.map(|(_, options, _)| {
         let em = &options["em"];
         assert_eq!((&em["iterations"], &em["hyperparameters"]), (&10.into(), &false.into()), "{options}");
         assert_eq!(options["deep"]["prior_mean"], "zero");
@@ -163,13 +164,9 @@ fn said(plan: &Plan) -> Vec<Said> {
     .collect()
 }
 
-fn kernel(step: &TrainStep) -> Kernel {
-    match &step.method {
-        Method::Gp(step) => step.kernel,
-        Method::SparseGp(step) => step.gp.kernel,
-        Method::DeepGp(step) => step.start.kernel,
-        Method::Stride(step) => step.start.kernel,
-    }
+fn kernel(options: &Json) -> &str {
+    let places = ["/kernel", "/gp/kernel", "/start/kernel"];
+    places.into_iter().find_map(|place| options.pointer(place)?.as_str()).unwrap()
 }
 
 #[test]
@@ -185,19 +182,21 @@ fn settings_are_the_papers() {
         expected.extend(vec![(50, 400, Some(50), Some(5), Some(500), layers); 6]);
         assert_eq!(said(&plan), expected, "{file}");
         assert!(
-            trained(&plan, "paper-model").iter().all(|(step, folds)| *folds == 10 && kernel(step) == Kernel::Rbf),
+            trained(&plan, "paper-model").iter().all(|(_, options, folds)| *folds == 10 && kernel(options) == "rbf"),
             "{file}"
         );
-        let methods: Vec<&str> =
-            trained(&plan, "ours-model").iter().map(|(step, _)| step.method.name()).collect::<Vec<_>>();
+        let methods: Vec<String> = trained(&plan, "ours-model").into_iter().map(|(method, ..)| method).collect();
         assert_eq!(methods[..4], ["gp", "sparse_gp", "deep_gp", "deep_gp"], "{file}");
     }
     let fashion = plan("fashion/fashion.yaml");
     let expected: Vec<Said> = [25, 50, 75, 100, 125].map(|m| (10, 400, Some(m), Some(3), Some(1000), 2)).to_vec();
     assert_eq!(said(&fashion), expected);
-    let Step::Split(split) = &fashion.cases[0].stage("folds").unwrap().step else { panic!("no split") };
-    assert_eq!(split.way, SplitWay::Holdout { test_fraction: 0.1, repeats: 5 });
+    let split = fashion.cases[0].stage("folds").unwrap().stage.counting();
+    assert_eq!(split, json!({ "holdout": { "test_fraction": 0.1, "repeats": 5 } }));
     for file in ["toy1d/inducing.yaml", "toy1d/layers.yaml"] {
-        assert!(trained(&plan(file), "paper-model").iter().all(|(step, _)| kernel(step) == Kernel::Matern32), "{file}");
+        assert!(
+            trained(&plan(file), "paper-model").iter().all(|(_, options, _)| kernel(options) == "matern32"),
+            "{file}"
+        );
     }
 }

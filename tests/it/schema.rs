@@ -2,14 +2,15 @@
 
 use crate::sandbox::{SMALL, stride_pipe};
 use std::path::{Path, PathBuf};
-use stride_pipe::spec::{Diagnostics, schema, tree};
+use stride_pipe::pipeline::{Diagnostics, tree};
+use stride_pipe::stages::LANGUAGE;
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 fn validator() -> jsonschema::Validator {
-    jsonschema::validator_for(&schema::for_editors()).unwrap()
+    jsonschema::validator_for(&LANGUAGE.schema()).unwrap()
 }
 
 fn json(text: &str) -> serde_json::Value {

@@ -4,7 +4,7 @@ use super::Where;
 use crate::cli::exit::{self, Failure};
 use crate::cli::grid::Grid;
 use crate::cli::print;
-use crate::spec::nearest;
+use crate::pipeline::nearest;
 use crate::store::history::{self, Measures, Statistic};
 use clap::{Args as ClapArgs, ValueEnum};
 

@@ -1,7 +1,7 @@
 //! Fits over one feature: asks the trained models for a curve, and the inputs for rows to compare it with.
 
 use super::Subject;
-use crate::plan::ResolvedStage;
+use crate::pipeline::ResolvedStage;
 use crate::report::Fit;
 use crate::stages::train::TrainedModel;
 use crate::store::input::sha256_file;

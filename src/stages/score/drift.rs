@@ -1,6 +1,6 @@
 //! What a scoring run says about its rows: how many were invalid, outside the training range, unusually uncertain.
 
-use crate::plan::OnInvalid;
+use crate::stages::predict::OnInvalid;
 use crate::store::input::LARGEST;
 use crate::store::model::Range;
 use crate::tables::MetricRow;

@@ -1,10 +1,10 @@
 //! Trained deep models: their tensors, figures and warnings.
 
+use super::step_deep::{EmStep, SamplerStep};
 use super::tensors::{Tensors, count, counts, integers, matrix, one, optional, rows, scalar, shape};
 use crate::gp::deep::{DeepGp, DeepParts, Diagnostics};
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::sparse::JITTER;
-use crate::plan::{EmStep, SamplerStep};
 use crate::store::{ModelFile, Tensor};
 use ndarray::Array1;
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! A trained model as a model file, and back.
 
-use super::{Predictor, TrainedModel};
+use super::model::TrainedModel;
+use super::predictor::Predictor;
 use crate::gp::scaling::Scaling;
 use crate::store::model::{
     FORMAT_VERSION, FeatureScaling, ModelFile, ModelMeta, Range, TargetScaling, TrainingSummary,

@@ -1,15 +1,14 @@
 //! Steps of the plan as options of the mathematics.
 
+use super::language as plan;
+use super::step_deep::{DeepStep, EmStep, HiddenStep, LayersStep, SamplerStep, StartStep, StrideStep};
+use super::step_train::{FreeHyperparameters, GpStep, InducingStep, SparseStep};
 use crate::eval::folds::Fold;
 use crate::gp::deep::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start};
 use crate::gp::exact::ExactOptions;
 use crate::gp::inducing::Candidates;
 use crate::gp::kernel::{Free, Kernel};
 use crate::gp::sparse::SparseOptions;
-use crate::plan::{
-    self, DeepStep, EmStep, GpStep, HiddenStep, InducingStep, LayersStep, SamplerStep, SparseStep, StartStep,
-    StrideStep,
-};
 use crate::stages::StageError;
 
 /// Exact regression.
@@ -116,7 +115,7 @@ fn training_positions(rows: &[u64], fold: &Fold) -> Result<Vec<usize>, StageErro
     rows.iter().map(position).collect()
 }
 
-const fn free(optimise: plan::FreeHyperparameters) -> Free {
+const fn free(optimise: FreeHyperparameters) -> Free {
     Free { variance: optimise.variance, length: optimise.length, noise: optimise.noise }
 }
 
@@ -132,21 +131,13 @@ const fn kernel(kernel: plan::Kernel) -> Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Method, PlanRequest, Step, build};
-    use std::path::Path;
+    use crate::pipeline::Diagnostics;
+    use crate::stages::train::{Method, Train};
 
     fn planned(train: &str) -> Option<Method> {
-        let text = format!(
-            "version: 1\nname: small\nstages:\n  rows: {{ ingest: {{ path: x, features: [a], target: y }} }}\n  \
-             folds: {{ split: {{ input: rows, all: {{}} }} }}\n  model: {{ train: {{ input: folds, {train} }} }}\n"
-        );
-        let request =
-            PlanRequest { file: Path::new("p.yaml"), text: &text, sets: &[], results: None, env: &|_: &str| None };
-        let plan = build(&request).ok()?;
-        match &plan.cases[0].stage("model")?.step {
-            Step::Train(train) => Some(train.method.clone()),
-            _ => None,
-        }
+        let text = format!("{{ input: folds, {train} }}");
+        let options = crate::pipeline::tree::parse(&text, &mut Diagnostics::default())?.to_json();
+        serde_json::from_value::<Train>(options).ok().map(|train| train.method())
     }
 
     fn options(train: &str) -> Option<DeepOptions> {

@@ -1,6 +1,7 @@
 //! The trained methods behind one face: predict, describe, and turn into tensors and back.
 
 use super::deep;
+use super::step_train::Method;
 use super::tensors::{Tensors, columns, one, rows, scalar, vector};
 use crate::gp::GpError;
 use crate::gp::deep::{DeepGp, HiddenLayer};
@@ -8,7 +9,6 @@ use crate::gp::exact::ExactGp;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::predict::Prediction;
 use crate::gp::sparse::{SparseGp, SparseParts};
-use crate::plan::Method;
 use crate::store::{ModelFile, Tensor};
 use ndarray::{Array1, Array2};
 use std::collections::BTreeMap;

@@ -4,8 +4,8 @@ use crate::sandbox::SMALL;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::Path;
-use stride_pipe::plan::{PlanRequest, build};
-use stride_pipe::spec::Source;
+use stride_pipe::engine::plan::{PlanRequest, build};
+use stride_pipe::pipeline::Source;
 
 /// Plans the text and shows what is wrong with it; says whether it is a pipeline.
 fn plan(text: &str, sets: &[String]) -> bool {

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use stride_pipe::spec::Diagnostics;
-use stride_pipe::spec::tree::{Node, parse};
+use stride_pipe::pipeline::Diagnostics;
+use stride_pipe::pipeline::tree::{Node, parse};
 
 fn example(name: &str) -> String {
     fs::read_to_string(checkout().join("pipelines/scoring").join(name)).unwrap()

@@ -282,5 +282,5 @@ fn the_language_of_scoring_is_checked() {
 
 #[test]
 fn metrics_of_conditions_are_those_of_evaluation() {
-    assert_eq!(stride_pipe::spec::METRICS, stride_pipe::eval::metrics::NAMES);
+    assert_eq!(stride_pipe::stages::train::gate::METRICS, stride_pipe::eval::metrics::NAMES);
 }

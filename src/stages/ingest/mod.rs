@@ -1,0 +1,180 @@
+//! `ingest`: reads the features, target and key of an input.
+
+pub mod inspect;
+mod source;
+
+pub use source::Source;
+
+use inspect::Inspection;
+
+use super::job::Stopwatch;
+use super::{Context, Demand, Job, Output, Prepared, RowCheck, Stage, StageError, StageKind, Work};
+use crate::pipeline::{FilePath, Kind};
+use crate::store::input::{ColumnQuality, LARGEST, check_quality, check_unique_keys};
+use crate::store::{InputFile, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::Path;
+
+/// The declaration of the kind.
+pub static KIND: StageKind = StageKind {
+    language: Kind::new::<Ingest>("ingest", "Reads features and target from Parquet."),
+    version: 1,
+    read: super::read::<Ingest>,
+};
+
+/// Reads features and target from Parquet.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ingest {
+    /// A file, a directory (hive partitions become columns) or a glob; relative to this file.
+    #[schemars(length(min = 1))]
+    pub path: FilePath,
+    /// Column that identifies rows in the predictions; must be unique to train on.
+    pub key: Option<String>,
+    /// Names or globs of the feature columns.
+    #[schemars(extend("minItems" = 1))]
+    pub features: Vec<String>,
+    /// Column to predict; optional when only scoring.
+    pub target: Option<String>,
+}
+
+impl Stage for Ingest {
+    fn kind(&self) -> &'static StageKind {
+        &KIND
+    }
+
+    fn locate(&mut self, base: &Path) {
+        self.path.locate(base);
+    }
+
+    fn inputs(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    fn memory(&self, demand: &Demand, rows: u64, features: u64) -> Option<u64> {
+        let data = 8 * rows * (features + 2);
+        // Chunks on their way, whatever the number of rows.
+        Some(if demand.in_memory { data } else { data.min(256 << 20) })
+    }
+
+    fn size(&self, demand: &Demand) -> Option<(u64, u64)> {
+        let schema = discover(self.path.path()).and_then(|files| peek(&files)).ok()?;
+        let features = schema.resolve(&self.selection(demand)).ok()?.features.len() as u64;
+        Some((schema.rows(), features))
+    }
+
+    fn inspect(&self, demand: &Demand, checks: &[RowCheck], seed: u64) -> Option<Inspection> {
+        Some(Inspection::new(self, demand, checks, seed))
+    }
+
+    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
+        let source = Source::shared(self, context.demand, context.sources)?;
+        let reads = source.contents().map(|(path, hash)| (path.to_owned(), hash.to_owned())).collect();
+        Ok(Prepared { keys: vec![source.key.clone()], output: Output::Rows(source), reads })
+    }
+
+    fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
+        let watch = Stopwatch::start();
+        let source = context.rows_of(context.id)?;
+        let (rows, outcome) = if context.demand.in_memory {
+            let table = source.load(job.record)?;
+            (table.row_count, format!("{} rows × {} features", table.row_count, table.feature_names.len()))
+        } else {
+            let rows = self.rows(source.files())?;
+            (rows as usize, format!("{rows} rows"))
+        };
+        Ok(Work::done(job.record.timing(job.task, "ingest", watch.read(), rows), outcome))
+    }
+}
+
+impl Ingest {
+    /// The columns that are read.
+    pub fn selection(&self, demand: &Demand) -> Selection {
+        Selection {
+            key: self.key.clone(),
+            features: self.features.clone(),
+            target: self.target.clone(),
+            extra: demand.columns.iter().cloned().collect(),
+        }
+    }
+
+    /// How many rows these files have, by their footers. What is asked for by name must be there; patterns may match
+    /// more than a model needs.
+    fn rows(&self, files: &[InputFile]) -> Result<u64, StageError> {
+        let schema = peek(files)?;
+        let mut named = self.selection(&Demand::default());
+        named.features.retain(|name| !name.contains(['*', '?', '[', '{']));
+        schema.resolve(&named)?;
+        Ok(schema.rows())
+    }
+
+    fn read(&self, demand: &Demand, files: &[InputFile]) -> Result<InputTable, StageError> {
+        let table = open(files, &self.selection(demand), InvalidPolicy::Error)?;
+        match self.problems(demand, &table).into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok(table),
+        }
+    }
+
+    /// Why these rows are refused. Training refuses what scoring takes: no rows at all, and keys that repeat.
+    fn problems(&self, demand: &Demand, table: &InputTable) -> Vec<StageError> {
+        let mut problems: Vec<StageError> = Vec::new();
+        if demand.in_memory || demand.only_valid {
+            problems.extend(check_quality(&table.quality).err().map(StageError::from));
+        }
+        if demand.trains {
+            if table.row_count == 0 {
+                problems.push(StageError::Data {
+                    what: format!("{}: no rows to train on", self.path.written()),
+                    hint: "check the path and the files' contents".to_owned(),
+                });
+            }
+            problems.extend(check_unique_keys(table).err().map(StageError::from));
+            problems.extend(check_sizes(table).err());
+        }
+        problems
+    }
+
+    /// Columns that say nothing.
+    fn warnings(&self, demand: &Demand, table: &InputTable) -> Vec<String> {
+        if !demand.trains {
+            return Vec::new();
+        }
+        let features = table.feature_names.len();
+        let written = self.path.written();
+        let constant = table.quality.iter().take(features).filter(|column| column.is_constant());
+        let constant: Vec<&str> = constant.map(|column| column.name.as_str()).collect();
+        let mut warnings = Vec::new();
+        if !constant.is_empty() {
+            let names = constant.join(", ");
+            let advice = "say nothing to a model; leave them out of `features`";
+            warnings.push(format!("{written}: constant column(s) {names} {advice}"));
+        }
+        if let Some(target) = table.quality.get(features).filter(|column| column.is_constant()) {
+            let name = &target.name;
+            warnings.push(format!("{written}: the target `{name}` is constant: there is nothing to learn from it"));
+        }
+        warnings
+    }
+}
+
+fn check_sizes(table: &InputTable) -> Result<(), StageError> {
+    let too_large = |quality: &&ColumnQuality| quality.range.is_some_and(|(low, high)| low.abs().max(high) > LARGEST);
+    let Some(quality) = table.quality.iter().find(too_large) else { return Ok(()) };
+    let feature = table.feature_names.iter().position(|name| *name == quality.name);
+    let value = |row: usize| match (feature, &table.target) {
+        (Some(column), _) => table.features[[row, column]],
+        (None, Some(target)) => target[row],
+        (None, None) => 0.0,
+    };
+    let row = (0..table.row_count).find(|row| value(*row).abs() > LARGEST).unwrap_or(0);
+    let (path, place) = table.locate(row);
+    Err(StageError::Store(StoreError::Invalid {
+        path: path.to_owned(),
+        detail: format!("{:e} is too large to compute with", value(row)),
+        column: Some(quality.name.clone()),
+        row: Some(place),
+        hint: format!("remove it, or choose other units (at most {LARGEST:e})"),
+    }))
+}

@@ -1,0 +1,148 @@
+//! Inputs that cases share: found and hashed at once, read when somebody needs the rows.
+
+use super::{Ingest, KIND};
+use crate::stages::job::{Key, Record};
+use crate::stages::{Demand, Sources, StageError};
+use crate::store::input::sha256_file;
+use crate::store::{InputFile, InputTable, StoreError, discover};
+use serde_json::json;
+use std::cell::OnceCell;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::rc::Rc;
+
+/// By which a file is known to be the same without reading it: device, number, size and time.
+type Stamp = (u64, u64, u64, i64, i64);
+
+fn stamp(file: &InputFile) -> Result<Stamp, StoreError> {
+    let found = std::fs::metadata(&file.path).map_err(|source| StoreError::read(&file.path, source).vanished())?;
+    Ok((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
+}
+
+fn changed(path: &Path) -> StoreError {
+    let hint = "wait until its writer is done and run again; replace files by renaming rather than in place";
+    StoreError::invalid(path, "the file has changed since the run began", hint)
+}
+
+/// The rows of an ingest stage.
+#[derive(Debug)]
+pub struct Source {
+    /// What is read.
+    pub stage: Ingest,
+    /// What later stages ask of the rows.
+    pub demand: Demand,
+    /// Identity: columns and contents.
+    pub key: Key,
+    files: Vec<InputFile>,
+    hashes: Vec<String>,
+    stamps: Vec<Stamp>,
+    table: OnceCell<Rc<InputTable>>,
+}
+
+impl Source {
+    /// The same rows as before, if another stage reads them in the same way.
+    pub fn shared(stage: &Ingest, demand: &Demand, known: &Sources) -> Result<Rc<Self>, StageError> {
+        let same = |source: &&Rc<Self>| source.stage == *stage && source.demand == *demand;
+        if let Some(source) = known.borrow().iter().find(same) {
+            return Ok(Rc::clone(source));
+        }
+        let source = Rc::new(Self::new(stage, demand)?);
+        known.borrow_mut().push(Rc::clone(&source));
+        Ok(source)
+    }
+
+    /// Finds and hashes the files.
+    pub fn new(stage: &Ingest, demand: &Demand) -> Result<Self, StageError> {
+        let files = discover(stage.path.path())?;
+        let stamps = files.iter().map(stamp).collect::<Result<Vec<_>, _>>()?;
+        let hash = |file: &InputFile| sha256_file(&file.path).map_err(StoreError::vanished);
+        let hashes = files.iter().map(hash).collect::<Result<Vec<_>, _>>()?;
+        let contents: Vec<_> = files.iter().zip(&hashes).map(|(file, hash)| json!([hash, file.hive])).collect();
+        let options = json!({
+            "key": stage.key, "features": stage.features, "target": stage.target,
+            "extra": demand.columns, "trains": demand.trains,
+        });
+        let key = Key::new(&KIND, [("options", options), ("files", contents.into())]);
+        let (stage, demand) = (stage.clone(), demand.clone());
+        Ok(Self { stage, demand, key, files, hashes, stamps, table: OnceCell::new() })
+    }
+
+    /// The files and their hashes.
+    pub fn contents(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.files.iter().zip(&self.hashes).map(|(file, hash)| (file.path.as_path(), hash.as_str()))
+    }
+
+    /// The files.
+    pub fn files(&self) -> &[InputFile] {
+        &self.files
+    }
+
+    /// Refuses files that are not those that were hashed: what was read meanwhile belongs to another key.
+    pub fn check_unchanged(&self) -> Result<(), StageError> {
+        for (file, known) in self.files.iter().zip(&self.stamps) {
+            if stamp(file)? != *known {
+                return Err(changed(&file.path).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows; read now if they were not before.
+    pub fn table(&self) -> Result<Rc<InputTable>, StageError> {
+        if let Some(table) = self.table.get() {
+            return Ok(Rc::clone(table));
+        }
+        let table = Rc::new(self.stage.read(&self.demand, &self.files)?);
+        // Hours may lie between the hashes and this.
+        if let Some((file, _)) = table.files.iter().zip(&self.hashes).find(|(file, hash)| file.sha256 != **hash) {
+            return Err(changed(&file.path).into());
+        }
+        Ok(Rc::clone(self.table.get_or_init(|| table)))
+    }
+
+    /// The rows, with what is worth saying about them said when they are read.
+    pub fn load(&self, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
+        let fresh = self.table.get().is_none();
+        let table = self.table()?;
+        if fresh {
+            record.add_input(&table);
+            for warning in self.stage.warnings(&self.demand, &table) {
+                record.warn(&warning)?;
+            }
+        }
+        Ok(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::write_columns;
+    use arrow::array::{ArrayRef, Float64Array};
+    use std::sync::Arc;
+
+    /// Rows are read when they are needed, which may be long after the key was made.
+    #[test]
+    fn rows_of_another_file_are_not_taken_for_those_that_were_hashed() -> Result<(), Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("rows.parquet");
+        let write = |first: f64| {
+            let column = || Arc::new(Float64Array::from(vec![first, 2.0, 3.0])) as ArrayRef;
+            write_columns(&path, vec![("a", column()), ("y", column())]).map(|_| ())
+        };
+        let stage: Ingest = serde_json::from_value(json!({ "path": path, "features": ["a"], "target": "y" }))?;
+        let demand = Demand { in_memory: true, ..Demand::default() };
+        let source_of = || Source::new(&stage, &demand);
+        write(1.0)?;
+        let source = source_of()?;
+        // The same contents in another file are the same rows.
+        write(1.0)?;
+        assert!(source_of()?.table().is_ok());
+        write(7.0)?;
+        let error = source.table().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("rows.parquet") && error.contains("has changed since the run began"), "{error}");
+        write(1.0)?;
+        assert!(source.table().is_ok());
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! What a run leaves behind, filled by its stages: rows of tables, events, files that were read and written.
+
+use super::clock::Measured;
+use super::task::{Listener, Task};
+use crate::pipeline::Redactor;
+use crate::stages::predict::Predicted;
+use crate::store::lock::real;
+use crate::store::record::FileRecord;
+use crate::store::{EventLog, InputTable, ResultsDir, RunId, StoreError};
+use crate::tables::{TableKind, TableRow, Timestamp, TimingRow, relabel};
+use arrow::array::RecordBatch;
+use serde_json::{Map, Value as Json, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A run in progress.
+pub struct Record<'a> {
+    /// Name of the pipeline.
+    pub pipeline: &'a str,
+    /// Hides what came from the environment.
+    pub redactor: &'a Redactor,
+    /// Who is told.
+    pub listener: &'a dyn Listener,
+    /// Where everything goes.
+    pub results: ResultsDir,
+    /// The run's name.
+    pub run_id: RunId,
+    /// Its events.
+    pub events: EventLog,
+    /// Rows of the small tables.
+    pub tables: BTreeMap<TableKind, Vec<RecordBatch>>,
+    /// Predictions, which may be larger than memory.
+    pub predictions: Vec<Predicted>,
+    /// Files that were read.
+    pub inputs: BTreeMap<String, FileRecord>,
+    /// Files that were written.
+    pub files: Vec<FileRecord>,
+    /// Cache entries that were made or used.
+    pub cached: BTreeSet<String>,
+}
+
+impl Record<'_> {
+    /// Writes an event down.
+    pub fn event(&self, name: &str, fields: Json) -> Result<(), StoreError> {
+        let fields = match self.clean(fields) {
+            Json::Object(fields) => fields,
+            _ => Map::new(),
+        };
+        self.events.append(Timestamp::now(), name, fields)
+    }
+
+    /// Secrets may hide in any text.
+    fn clean(&self, value: Json) -> Json {
+        match value {
+            Json::String(text) => self.redactor.clean(&text).into(),
+            Json::Array(items) => items.into_iter().map(|item| self.clean(item)).collect(),
+            Json::Object(fields) => fields.into_iter().map(|(name, value)| (name, self.clean(value))).collect(),
+            other => other,
+        }
+    }
+
+    /// Something happened to a piece of work.
+    pub fn task_event(&self, name: &str, task: &Task, more: Json) -> Result<(), StoreError> {
+        let fold = task.fold_number();
+        let mut fields = json!({ "case": task.case, "stage": task.stage, "kind": task.kind, "fold": fold });
+        if let (Json::Object(fields), Json::Object(more)) = (&mut fields, more) {
+            fields.extend(more);
+        }
+        self.event(name, fields)
+    }
+
+    /// A piece of work goes on where an earlier attempt left it.
+    pub fn task_resumed(&self, task: &Task, iteration: u64) -> Result<(), StoreError> {
+        self.listener.task_resumed(task, iteration);
+        self.task_event("task_resumed", task, json!({ "iteration": iteration }))
+    }
+
+    /// Something the user should know.
+    pub fn warn(&self, text: &str) -> Result<(), StoreError> {
+        let text = self.redactor.clean(text);
+        self.listener.warning(&text);
+        self.event("warning", json!({ "text": text }))
+    }
+
+    /// Notes which files were read.
+    pub fn add_input(&mut self, table: &InputTable) {
+        for file in &table.files {
+            let path = self.redactor.clean(&file.path.display().to_string());
+            let record = FileRecord { path: path.clone(), sha256: file.sha256.clone(), rows: Some(file.rows) };
+            self.inputs.insert(path, record);
+        }
+    }
+
+    /// Notes a file that the run depends on, also when its contents come from the cache and need not be read.
+    pub fn add_input_file(&mut self, path: &Path, sha256: &str) {
+        let path = self.redactor.clean(&path.display().to_string());
+        let record = FileRecord { path: path.clone(), sha256: sha256.to_owned(), rows: None };
+        self.inputs.entry(path).or_insert(record);
+    }
+
+    /// Notes a file that was written; one outside the results by its whole path.
+    pub fn add_file(&mut self, path: &Path, sha256: String) {
+        let inside = path.strip_prefix(self.results.root()).map(Path::to_owned);
+        let named = inside.or_else(|_| real(path)).unwrap_or_else(|_| path.to_owned());
+        let path = self.redactor.clean(&named.display().to_string());
+        self.files.push(FileRecord { path, sha256, rows: None });
+    }
+
+    /// A row of `timings`.
+    pub fn timing(&self, task: &Task, phase: &str, measured: Measured, rows: usize) -> TimingRow {
+        TimingRow {
+            run_id: self.run_id.to_string(),
+            stage: task.stage.clone(),
+            case: task.case.clone(),
+            fold: task.fold_number(),
+            phase: phase.to_owned(),
+            started_at: measured.started_at,
+            wall_s: measured.wall_s,
+            cpu_s: measured.cpu_s,
+            peak_rss_bytes: measured.peak_rss_bytes,
+            rows: rows as i64,
+            cached: false,
+        }
+    }
+
+    /// Adds rows to a table. They may come from the cache, and so from another run, case or stage of the same content.
+    pub fn add_rows<R: TableRow>(&mut self, task: &Task, rows: &[R]) -> Result<(), StoreError> {
+        let batch = R::batch(rows)?;
+        let labels = (self.run_id.as_str(), task.stage.as_str(), task.case.as_str());
+        let batch = relabel(&batch, labels, &batch.schema(), R::KIND.name())?;
+        self.tables.entry(R::KIND).or_default().push(batch);
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Pieces of work, and what whoever shows a run is told of them: started, how far, finished, careful.
+
+use std::time::Duration;
+
+/// One piece of work: a stage of a case, on one fold where it runs per fold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The case.
+    pub case: String,
+    /// The stage's id.
+    pub stage: String,
+    /// The stage's kind.
+    pub kind: &'static str,
+    /// The fold and how many there are, for stages that run per fold.
+    pub fold: Option<(u32, u32)>,
+}
+
+impl Task {
+    /// A task of the run as a whole.
+    pub fn of_run(stage: &str, kind: &'static str) -> Self {
+        Self { case: "default".to_owned(), stage: stage.to_owned(), kind, fold: None }
+    }
+
+    /// The fold as tables count it.
+    pub fn fold_number(&self) -> Option<i32> {
+        self.fold.map(|(fold, _)| fold as i32)
+    }
+}
+
+impl std::fmt::Display for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.case != "default" {
+            write!(f, "{} / ", self.case)?;
+        }
+        write!(f, "{}", self.stage)?;
+        match self.fold {
+            Some((fold, folds)) => write!(f, " / fold {} of {folds}", fold + 1),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a piece of work ended.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Seconds it took.
+    pub seconds: f64,
+    /// Taken from the cache.
+    pub cached: bool,
+    /// Why it ran or was skipped.
+    pub reason: String,
+    /// What came out, in a few words.
+    pub outcome: String,
+}
+
+/// How far a piece of work has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progressed {
+    /// What is counted.
+    pub what: &'static str,
+    /// How many are done.
+    pub done: usize,
+    /// How many there are, where that is known.
+    pub total: Option<usize>,
+    /// How the sampling is doing; deep fits only.
+    pub chains: Option<Chains>,
+    /// About how long it will take, where that can be told.
+    pub left: Option<Duration>,
+}
+
+/// How the sampling of a deep fit is doing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chains {
+    /// EM iteration, from 1.
+    pub iteration: usize,
+    /// EM iterations in all.
+    pub iterations: usize,
+    /// Mean log-likelihood of the particles.
+    pub log_likelihood: f64,
+    /// Share of proposals accepted.
+    pub acceptance: f64,
+}
+
+/// Receives what happens. `Sync`, because a fit carries it into threads that only ask whether to stop.
+pub trait Listener: Sync {
+    /// A run begins.
+    fn run_started(&self, run_id: &str, tasks: u64);
+    /// Work begins.
+    fn task_started(&self, task: &Task);
+    /// Work goes on after an EM iteration that an earlier attempt had finished.
+    fn task_resumed(&self, task: &Task, iteration: u64);
+    /// Work goes on.
+    fn progress(&self, task: &Task, progress: &Progressed);
+    /// Work is done.
+    fn task_finished(&self, task: &Task, finished: &Finished);
+    /// Something the user should know.
+    fn warning(&self, text: &str);
+}

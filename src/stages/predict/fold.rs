@@ -1,0 +1,95 @@
+//! Predicts the test rows of a fold, in the target's own units.
+
+use super::{PREDICTIONS, Predict, quantiles};
+use crate::stages::job::{Stopwatch, Task};
+use crate::stages::split::Folds;
+use crate::stages::train::TrainedModel;
+use crate::stages::{Collecting, Job, Model, StageError, Work};
+use crate::store::{InputTable, ModelFile, read_table, write_predictions, write_rows};
+use crate::tables::{HiddenRow, PredictionBlock};
+use ndarray::Axis;
+
+const HIDDEN: &str = "hidden.parquet";
+
+/// Predicts the test rows of the job's fold.
+pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
+    let table = folds.source.load(job.record)?;
+    let fold = job.task.fold.map_or(0, |(fold, _)| fold as usize);
+    let all_folds = folds.all()?;
+    let rows = all_folds[fold].test.as_slice();
+    let watch = Stopwatch::start();
+    let model = TrainedModel::from_file(&ModelFile::load(&model.path)?, &model.path)?;
+    let block = block(stage, &model, &table, rows, job.task)?;
+    let timing = job.record.timing(job.task, "online", watch.read(), block.rows());
+    write_predictions(&job.draft.file(PREDICTIONS), &block)?;
+    if stage.wants_hidden() {
+        write_rows(&job.draft.file(HIDDEN), &hidden(&model, &table, rows, job.task)?)?;
+    }
+    Ok(Work::done(timing, format!("{} rows", block.rows())))
+}
+
+/// Hands hidden layers to the run.
+pub fn collect(stage: &Predict, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+    if stage.wants_hidden() {
+        done.record.add_rows::<HiddenRow>(done.task, &read_table(&done.entry.file(HIDDEN))?)?;
+    }
+    Ok(())
+}
+
+/// The hidden layers of a deep model at these rows of the table; nothing for other models.
+fn hidden(model: &TrainedModel, table: &InputTable, rows: &[usize], task: &Task) -> Result<Vec<HiddenRow>, StageError> {
+    let columns = model.match_features(table)?;
+    let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
+    let mut all = Vec::new();
+    for layer in model.hidden_layers(&x)? {
+        for ((position, output), mean) in layer.mean.indexed_iter() {
+            all.push(HiddenRow {
+                run_id: String::new(),
+                stage: task.stage.clone(),
+                case: task.case.clone(),
+                fold: task.fold_number().unwrap_or(0),
+                key: table.key_text(rows[position]),
+                row: rows[position] as i64,
+                layer: layer.layer as i32 + 1,
+                output: output as i32 + 1,
+                x1: x[[position, 0]],
+                x2: x.get([position, 1]).copied(),
+                mean: *mean,
+                std: layer.spread[[position, output]],
+            });
+        }
+    }
+    Ok(all)
+}
+
+fn block(
+    stage: &Predict,
+    model: &TrainedModel,
+    table: &InputTable,
+    rows: &[usize],
+    task: &Task,
+) -> Result<PredictionBlock, StageError> {
+    let columns = model.match_features(table)?;
+    let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
+    // Intervals need the variance even when its column is not asked for.
+    let prediction = model.predict(&x, stage.wants_variance() || !stage.levels().is_empty())?;
+    let std = prediction.y_std.as_deref().unwrap_or_default();
+    let at = |z: f64| prediction.mean.iter().zip(std).map(|(mean, std)| z.mul_add(*std, *mean)).collect();
+    let quantiles = quantiles(&stage.levels())?.into_iter().map(|(name, z)| (name, at(z))).collect();
+    let noise = vec![model.noise_std(); rows.len()];
+    Ok(PredictionBlock {
+        stage: task.stage.clone(),
+        case: task.case.clone(),
+        fold: task.fold_number().unwrap_or(0),
+        split: "test".to_owned(),
+        key: rows.iter().map(|row| table.key_text(*row)).collect(),
+        y_true: table.target.as_ref().map(|target| rows.iter().map(|row| target[*row]).collect()),
+        row: rows.iter().map(|row| *row as i64).collect(),
+        y_mean: prediction.mean,
+        y_std: prediction.y_std.filter(|_| stage.wants_variance()),
+        f_std: prediction.f_std.filter(|_| stage.wants_variance()),
+        noise_std: Some(noise),
+        quantiles,
+        keep: Vec::new(),
+    })
+}

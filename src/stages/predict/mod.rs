@@ -1,0 +1,236 @@
+//! `predict`: the test rows of every fold, or all rows of an input.
+
+mod check;
+mod fold;
+mod options;
+mod predicted;
+mod score;
+
+pub use options::{Level, OnInvalid, Predict};
+pub use predicted::{Predicted, write_predictions_of_run};
+pub use score::check_apart;
+
+use super::ingest::Source;
+use super::job::Key;
+use super::split::Folds;
+use super::{
+    Collecting, Context, Demand, Job, Model, Models, Output, Placement, Predictions, Prepared, RowCheck, Scope, Stage,
+    StageError, StageKind, Work, lost,
+};
+use crate::eval::normal::normal_quantile;
+use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, is_path};
+use crate::store::input::InputTable;
+use crate::store::model::model_path;
+use crate::store::{ModelFile, StoreError};
+use crate::tables::predictions::{interval_columns, interval_quantiles};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The declaration of the kind.
+pub static KIND: StageKind = StageKind {
+    language: Kind {
+        links: &[Link { key: "model", targets: &["train"], or_path: true }, Link::to("input", &["split", "ingest"])],
+        check: check::check,
+        ..Kind::new::<Predict>("predict", "Predicts the test rows of every fold, or all rows of an input.")
+    },
+    version: 3,
+    read: super::read::<Predict>,
+};
+
+const PREDICTIONS: &str = "predictions.parquet";
+
+impl Stage for Predict {
+    fn kind(&self) -> &'static StageKind {
+        &KIND
+    }
+
+    fn locate(&mut self, base: &Path) {
+        self.output.iter_mut().for_each(|output| output.locate(base));
+        if is_path(&self.model) {
+            self.published.get_or_insert_with(|| self.model.clone().into()).locate(base);
+        }
+    }
+
+    fn inputs(&self) -> Vec<&str> {
+        if self.published.is_some() { vec![&self.input] } else { vec![&self.model, &self.input] }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Fold
+    }
+
+    fn folds(&self, of: &dyn Fn(&str) -> u32) -> u32 {
+        if self.published.is_some() { 1 } else { of(&self.model) }
+    }
+
+    fn demand(&self, _: &Demand) -> Demand {
+        Demand { only_valid: self.on_invalid == OnInvalid::Error, ..Demand::default() }
+    }
+
+    fn targets(&self) -> Vec<(&Path, bool)> {
+        self.output.iter().map(|output| (output.path(), self.writes_directory())).collect()
+    }
+
+    /// A file of scores has one writer: several folds, cases or stages would overwrite each other.
+    fn check_placement(&self, placement: &mut Placement<'_>, problems: &mut Diagnostics) {
+        let Some(output) = &self.output else { return };
+        let Placement { id, label, node, folds, ref mut seen, .. } = *placement;
+        let origin = node.origin_of(&["predict", "output"]);
+        if folds > 1 {
+            let message = format!("`output` with {folds} folds: only one model can write it");
+            let help = "score with one model: split with `all: {}`, or use a published one";
+            problems.push(Diagnostic::new(origin, message).help(help));
+        }
+        let place = if label == "default" { id.to_owned() } else { format!("{label} / {id}") };
+        if let Some(other) = seen.insert(output.path().to_owned(), place) {
+            let message = format!("`{}` is also the output of `{other}`", output.written());
+            let help = "give each its own, for instance with `${matrix.…}` in the path";
+            problems.push(Diagnostic::new(origin, message).help(help));
+        }
+    }
+
+    fn row_checks(&self, stages: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
+        let Some(model) = self.published.as_ref().map(|model| model.path().to_owned()) else { return Vec::new() };
+        // A model that this very case is going to publish cannot be looked at yet.
+        if stages.iter().any(|(_, other)| other.targets().iter().any(|(target, _)| *target == model)) {
+            return Vec::new();
+        }
+        let identity = model.display().to_string();
+        let look = move |table: &InputTable, _| check_model(&model, table).map(|()| None);
+        vec![RowCheck { identity, look: Box::new(look) }]
+    }
+
+    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
+        let mut reads = Vec::new();
+        let models = self.models(context, &mut reads)?;
+        let rows = Rows::of(context, &self.input)?;
+        let key = |(fold, model): (u32, &Model)| {
+            let (model, input, fold) = (json!(model.hash), json!(rows.hash()), json!(fold));
+            Key::new(&KIND, [("options", self.counting(&rows)), ("model", model), ("input", input), ("fold", fold)])
+        };
+        let keys: Vec<Key> = (0..).zip(&models.models).map(key).collect();
+        let part = |key: &Key| Predicted {
+            path: context.cache.file(&key.hash, PREDICTIONS),
+            stage: context.id.to_owned(),
+            case: context.case.to_owned(),
+            scores: matches!(rows, Rows::All(_)),
+        };
+        let predictions = Predictions {
+            method: models.method.clone(),
+            hashes: keys.iter().map(|key| key.hash.clone()).collect(),
+            parts: keys.iter().map(part).collect(),
+            models,
+        };
+        Ok(Prepared { output: Output::Predictions(Rc::new(predictions)), keys, reads })
+    }
+
+    fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
+        let Output::Predictions(own) = context.output(context.id)? else { return Err(lost(context.id)) };
+        let fold = job.task.fold.map_or(0, |(fold, _)| fold as usize);
+        let model = own.models.models.get(fold).ok_or_else(|| lost(&self.model))?;
+        match Rows::of(context, &self.input)? {
+            Rows::All(source) => score::score(self, model, &source, job),
+            Rows::Test(folds) => fold::predict(self, model, &folds, job),
+        }
+    }
+
+    fn collect(&self, context: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+        match Rows::of(context, &self.input)? {
+            Rows::All(source) => score::collect(self, &source, done)?,
+            Rows::Test(_) => fold::collect(self, done)?,
+        }
+        let (stage, case) = (context.id.to_owned(), context.case.to_owned());
+        let scores = matches!(context.output(&self.input)?, Output::Rows(_));
+        done.record.predictions.push(Predicted { path: done.entry.file(PREDICTIONS), stage, case, scores });
+        Ok(())
+    }
+}
+
+/// The rows to predict.
+enum Rows {
+    /// All of an input.
+    All(Rc<Source>),
+    /// Those that each fold keeps for testing.
+    Test(Rc<Folds>),
+}
+
+impl Rows {
+    fn of(context: &Context<'_>, id: &str) -> Result<Self, StageError> {
+        match context.output(id)? {
+            Output::Rows(source) => Ok(Self::All(Rc::clone(source))),
+            Output::Folds(folds) => Ok(Self::Test(Rc::clone(folds))),
+            _ => Err(lost(id)),
+        }
+    }
+
+    fn hash(&self) -> &str {
+        match self {
+            Self::All(source) => &source.key.hash,
+            Self::Test(folds) => &folds.key.hash,
+        }
+    }
+}
+
+impl Predict {
+    /// The models to predict with; one that is published is read now, because it may be replaced at any time.
+    fn models(&self, context: &Context<'_>, reads: &mut Vec<(PathBuf, String)>) -> Result<Rc<Models>, StageError> {
+        let Some(directory) = &self.published else {
+            return match context.output(&self.model)? {
+                Output::Models(models) => Ok(Rc::clone(models)),
+                _ => Err(lost(&self.model)),
+            };
+        };
+        let (file, hash) = ModelFile::load_hashed(directory.path())?;
+        let path = model_path(directory.path());
+        reads.push((path.clone(), hash.clone()));
+        let method = file.meta.method.clone();
+        Ok(Rc::new(Models { method, models: vec![Model { hash, path, file: Some(Rc::new(file)) }] }))
+    }
+
+    /// The options that matter to the predictions.
+    fn counting(&self, rows: &Rows) -> serde_json::Value {
+        let test_rows = matches!(rows, Rows::Test(_));
+        let (intervals, variance) = (self.levels(), self.wants_variance());
+        let mut options = json!({ "intervals": intervals, "variance": variance, "test_rows": test_rows });
+        if self.wants_hidden() {
+            options["hidden"] = json!(true);
+        }
+        if !test_rows {
+            options["on_invalid"] = json!(self.on_invalid);
+            options["keep"] = json!(self.kept());
+            options["one_file_per_input"] = json!(self.output.as_ref().map(|_| self.writes_directory()));
+        }
+        options
+    }
+}
+
+/// Names of the quantile columns of these intervals, and their standard normal quantiles.
+pub fn quantiles(intervals: &[f64]) -> Result<Vec<(String, f64)>, StageError> {
+    let mut quantiles = Vec::with_capacity(2 * intervals.len());
+    for level in intervals {
+        let (low, high) = interval_columns(*level).map_err(StoreError::from)?;
+        let (lower, upper) = interval_quantiles(*level);
+        quantiles.extend([(low, normal_quantile(lower)), (high, normal_quantile(upper))]);
+    }
+    Ok(quantiles)
+}
+
+/// A published model can be read, and its features are there.
+fn check_model(path: &Path, table: &InputTable) -> Result<(), StageError> {
+    let model = ModelFile::load(path)?;
+    let missing: Vec<&str> = model
+        .meta
+        .feature_names
+        .iter()
+        .filter(|name| !table.feature_names.contains(name))
+        .map(String::as_str)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(StageError::Data {
+        what: format!("the model {} needs the feature(s) {}", path.display(), missing.join(", ")),
+        hint: "add them to `features` of the ingest stage".to_owned(),
+    })
+}

@@ -1,0 +1,139 @@
+//! The options of the predict stage.
+
+use crate::pipeline::FilePath;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Predicts the test rows of every fold, or all rows of an input.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Predict {
+    /// A train stage, or, with a slash, the directory of a published model.
+    pub model: String,
+    /// That directory, once it is known where the pipeline file is.
+    #[serde(skip)]
+    pub published: Option<FilePath>,
+    /// The model's split stage (its test rows), or an ingest stage (all its rows).
+    pub input: String,
+    /// Central intervals to add as quantile columns: 0.9 adds `y_q05` and `y_q95`.
+    pub intervals: Option<Vec<Level>>,
+    /// false: means only, faster. Default: true.
+    pub variance: Option<bool>,
+    /// true: the values of the hidden layers at the test rows go to the table `hidden`; for deep methods. Default: false.
+    pub hidden: Option<bool>,
+    /// What happens to rows with a null, NaN or infinite feature: the run fails, their predictions are null, or they are
+    /// left out; counted in every case. Default: error.
+    #[serde(default)]
+    pub on_invalid: OnInvalid,
+    /// Columns of the input that are passed through with their own types; for the rows of an ingest stage.
+    pub keep: Option<Vec<String>>,
+    /// A Parquet file that gets the predictions, replaced in one step; with a slash at its end, a directory that gets one
+    /// file per input file. For the rows of an ingest stage.
+    #[schemars(length(min = 1))]
+    pub output: Option<FilePath>,
+}
+
+impl Predict {
+    /// Whether variances are written.
+    pub fn wants_variance(&self) -> bool {
+        self.variance.unwrap_or(true)
+    }
+
+    /// Whether hidden layers are written.
+    pub fn wants_hidden(&self) -> bool {
+        self.hidden.unwrap_or(false)
+    }
+
+    /// Levels of the central intervals, each once, in increasing order.
+    pub fn levels(&self) -> Vec<f64> {
+        let mut levels: Vec<f64> = self.intervals.iter().flatten().map(|level| level.0).collect();
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        levels
+    }
+
+    /// The columns that are passed through.
+    pub fn kept(&self) -> Vec<String> {
+        self.keep.clone().unwrap_or_default()
+    }
+
+    /// Whether the output is a directory with one file per input file.
+    pub fn writes_directory(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.written().ends_with('/'))
+    }
+}
+
+/// How much of the predictive distribution a central interval holds.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
+#[serde(transparent)]
+#[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+pub struct Level(pub f64);
+
+impl Level {
+    /// Whether it lies between 0 and 1 and has at most six decimals: more have no column name of their own.
+    pub fn has_name(self) -> bool {
+        let rounded = format!("{:.6}", self.0).parse::<f64>();
+        self.0 > 0.0 && self.0 < 1.0 && rounded.is_ok_and(|rounded| (rounded - self.0).abs() < 1e-12)
+    }
+}
+
+/// What happens to rows that a model cannot use.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInvalid {
+    /// The input is refused.
+    #[default]
+    Error,
+    /// Their predictions are null.
+    Null,
+    /// They are left out.
+    Skip,
+}
+
+/// The words of [`OnInvalid`].
+const ON_INVALID: [(&str, OnInvalid); 3] =
+    [("error", OnInvalid::Error), ("null", OnInvalid::Null), ("skip", OnInvalid::Skip)];
+
+impl OnInvalid {
+    /// The word in the language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Null => "null",
+            Self::Skip => "skip",
+        }
+    }
+}
+
+impl std::str::FromStr for OnInvalid {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = ON_INVALID.iter().find(|(word, _)| *word == text);
+        known.map(|(_, policy)| *policy).ok_or_else(|| format!("`{text}` is none of error, null, skip"))
+    }
+}
+
+impl<'de> Deserialize<'de> for OnInvalid {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // In YAML the word null, without quotes, is no word: here it means what it says.
+        match Option::<String>::deserialize(deserializer)? {
+            None => Ok(Self::Null),
+            Some(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl JsonSchema for OnInvalid {
+    fn schema_name() -> Cow<'static, str> {
+        "OnInvalid".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "What happens to rows that a model cannot use: error, null or skip.",
+            "anyOf": [{ "type": "string", "enum": ["error", "null", "skip"] }, { "type": "null" }]
+        })
+    }
+}

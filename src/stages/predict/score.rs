@@ -1,0 +1,117 @@
+//! Scores all rows of an input: they pass through in chunks, into the predictions table and the file asked for.
+
+use super::{PREDICTIONS, Predict};
+use crate::stages::ingest::Source;
+use crate::stages::job::{Progressed, Stopwatch};
+use crate::stages::score::{FileSink, Layout, MirrorSink, Options, PredictionsSink, Scorer, Sink, Tally};
+use crate::stages::{Collecting, Job, Model, StageError, Work};
+use crate::store::input::{ParquetChunks, Wanted, mirrored, sha256_file};
+use crate::store::lock::real;
+use crate::store::{InputFile, ModelFile, copy_atomic, peek, read_table, sweep, write_rows};
+use crate::tables::MetricRow;
+use serde_json::json;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+const DRIFT: &str = "drift.parquet";
+
+/// Scores all rows with one model.
+pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
+    refuse_overlap(stage, source)?;
+    let watch = Stopwatch::start();
+    let (tally, scorer) = stream(stage, model, source, job)?;
+    source.check_unchanged()?;
+    let fold = job.task.fold_number().unwrap_or(0);
+    write_rows(&job.draft.file(DRIFT), &tally.metrics(scorer.features(), scorer.method(), fold))?;
+    let timings = vec![job.record.timing(job.task, "online", watch.read(), tally.rows as usize)];
+    let warnings = tally.warning(stage.on_invalid);
+    Ok(Work { timings, outcome: format!("{} rows", tally.rows), notes: json!({ "warnings": warnings.as_slice() }) })
+}
+
+fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) -> Result<(Tally, Scorer), StageError> {
+    let options = Options { intervals: stage.levels(), variance: stage.wants_variance(), on_invalid: stage.on_invalid };
+    let scorer = match &model.file {
+        Some(file) => Scorer::new(file, &model.path, options)?,
+        None => Scorer::new(&ModelFile::load(&model.path)?, &model.path, options)?,
+    };
+    let schema = peek(source.files())?;
+    let selection = source.stage.selection(&source.demand);
+    let has = |name: &str| selection.wants(name) && schema.columns().iter().any(|column| column.name == name);
+    let named = source.files().first().map_or(source.stage.path.path(), |file| &file.path).display().to_string();
+    let (key, target) = (source.stage.key.clone(), source.stage.target.clone());
+    let others = Wanted { key, target, keep: stage.kept(), ..Wanted::default() };
+    let wanted = scorer.wanted(&named, has, "add them to `features` of the ingest stage", others)?;
+    let chunks = ParquetChunks::open(source.files().to_vec(), schema, &wanted)?;
+    let (layout, files) = (Layout::new(&scorer, chunks.columns())?, chunks.files());
+    let fold = job.task.fold_number().unwrap_or(0);
+    let mut sinks: Vec<Box<dyn Sink>> =
+        vec![Box::new(PredictionsSink::create(&job.draft.file(PREDICTIONS), layout.clone(), fold)?)];
+    if stage.writes_directory() {
+        let targets = (0..files.len()).map(|index| job.draft.file(&part(index))).collect();
+        sinks.push(Box::new(MirrorSink::new(targets, layout)));
+    } else if stage.output.is_some() {
+        sinks.push(Box::new(FileSink::create(&job.draft.file(&part(0)), layout)?));
+    }
+    let total = Some(chunks.rows() as usize);
+    let mut progress = |rows: u64| {
+        let progressed = Progressed { what: "rows", done: rows as usize, total, chains: None, left: None };
+        job.record.listener.progress(job.task, &progressed);
+        !job.cancel.is_set()
+    };
+    let tally = scorer.run(chunks, &files, sinks, &mut progress)?;
+    Ok((tally, scorer))
+}
+
+fn refuse_overlap(stage: &Predict, source: &Source) -> Result<(), StageError> {
+    let Some(output) = &stage.output else { return Ok(()) };
+    check_apart(source.stage.path.path(), source.files(), output.path())
+}
+
+/// Hands drift to the run, and puts the scores where they are asked for; what is there already is left as it is.
+pub fn collect(stage: &Predict, source: &Source, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+    done.record.add_rows::<MetricRow>(done.task, &read_table(&done.entry.file(DRIFT))?)?;
+    done.warn()?;
+    let Some(output) = &stage.output else { return Ok(()) };
+    refuse_overlap(stage, source)?;
+    let targets: Vec<PathBuf> = if stage.writes_directory() {
+        let target = |file: &Path| output.path().join(mirrored(source.stage.path.path(), file));
+        source.files().iter().map(|file| target(&file.path)).collect()
+    } else {
+        vec![output.path().to_owned()]
+    };
+    for (index, target) in targets.iter().enumerate() {
+        sweep(target);
+        let from = done.entry.file(&part(index));
+        let wanted = sha256_file(&from)?;
+        if sha256_file(target).ok().as_ref() != Some(&wanted) {
+            copy_atomic(&from, target)?;
+        }
+        done.record.add_file(target, wanted);
+    }
+    Ok(())
+}
+
+/// Scores of one input file, or of all, in a cache entry.
+fn part(index: usize) -> String {
+    format!("scores-{index:05}.parquet")
+}
+
+/// Refuses an output that is one of the input files, or lies in the input directory. A directory puts a file in the
+/// place of each input file: those are compared too.
+pub fn check_apart(input: &Path, files: &[InputFile], output: &Path) -> Result<(), StageError> {
+    let real = |path: &Path| real(path).ok();
+    let target = real(output);
+    let within =
+        input.is_dir() && target.as_ref().zip(real(input)).is_some_and(|(target, input)| target.starts_with(input));
+    let inputs: HashSet<PathBuf> = files.iter().filter_map(|file| real(&file.path)).collect();
+    let mut targets =
+        target.into_iter().chain(files.iter().filter_map(|file| real(&output.join(mirrored(input, &file.path)))));
+    let same = targets.any(|target| inputs.contains(&target));
+    if !within && !same {
+        return Ok(());
+    }
+    Err(StageError::Data {
+        what: format!("the output {} lies in the input {}", output.display(), input.display()),
+        hint: "write somewhere else: the next run would take scores for rows".to_owned(),
+    })
+}

@@ -1,0 +1,384 @@
+//! What a kind of stage is: one declaration from which the language, the plan, the cache and the run take what they need.
+
+use super::StageError;
+use super::ingest::Source;
+use super::ingest::inspect::Inspection;
+use super::job::{Cancel, Key, Record, Task};
+use super::predict::Predicted;
+use super::split::Folds;
+use crate::pipeline::tree::Node;
+use crate::pipeline::{Diagnostics, Kind};
+use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
+use crate::tables::{TableKind, TimingRow};
+use serde_json::Value as Json;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// A kind of stage: what may be written, and how it becomes a [`Stage`].
+pub struct StageKind {
+    /// What may be written.
+    pub language: Kind,
+    /// Raised when results change for the same options and inputs: what is in caches is then done again.
+    pub version: u32,
+    /// The stage with these options; the language has found them to be in order.
+    pub read: fn(Json) -> Result<Box<dyn Stage>, serde_json::Error>,
+}
+
+/// A stage with its options decided. What is not said of a kind here is said by its [`StageKind`].
+pub trait Stage: Any + Debug + Send + Sync {
+    /// Its kind.
+    fn kind(&self) -> &'static StageKind;
+
+    /// Takes its paths relative to the directory of the pipeline file.
+    fn locate(&mut self, _base: &Path) {}
+
+    /// The stages whose output it takes, the one whose rows it works on last.
+    fn inputs(&self) -> Vec<&str>;
+
+    /// What it is called in a plan, where its kind does not say enough.
+    fn title(&self) -> String {
+        self.kind().language.name.to_owned()
+    }
+
+    /// The options that matter to its results, as they stand in the key: those that do not count are not in it.
+    fn counting(&self) -> Json {
+        Json::Null
+    }
+
+    /// How often it runs.
+    fn scope(&self) -> Scope {
+        Scope::Case
+    }
+
+    /// How many folds its output has, given those of its inputs.
+    fn folds(&self, _of: &dyn Fn(&str) -> u32) -> u32 {
+        1
+    }
+
+    /// What it asks of the rows of its input, given what later stages ask of its own.
+    fn demand(&self, _later: &Demand) -> Demand {
+        Demand::default()
+    }
+
+    /// Whether the rows of its input are also those of its output, so that `validate --data` looks at later stages too.
+    fn hands_on_rows(&self) -> bool {
+        false
+    }
+
+    /// Files and directories that it replaces in place, and whether it puts files below a directory.
+    fn targets(&self) -> Vec<(&Path, bool)> {
+        Vec::new()
+    }
+
+    /// Estimated peak memory in bytes for so many rows and features.
+    fn memory(&self, _demand: &Demand, _rows: u64, _features: u64) -> Option<u64> {
+        None
+    }
+
+    /// Rows and features of the input that it opens, if it opens one, by the footers alone.
+    fn size(&self, _demand: &Demand) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// What `validate --data` shows of the input that it opens, if it opens one.
+    fn inspect(&self, _demand: &Demand, _checks: &[RowCheck], _seed: u64) -> Option<Inspection> {
+        None
+    }
+
+    /// Rules that need to know of all cases.
+    fn check_placement(&self, _placement: &mut Placement<'_>, _problems: &mut Diagnostics) {}
+
+    /// What `validate --data` finds out about rows that it is going to work on; `stages` are those of its case.
+    fn row_checks(&self, _stages: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
+        Vec::new()
+    }
+
+    /// What it will do, by what that depends on. Nothing is done yet.
+    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError>;
+
+    /// Does a piece of work and leaves its result in the draft.
+    fn perform(&self, _context: &Context<'_>, _job: &mut Job<'_, '_>) -> Result<Work, StageError> {
+        Ok(Work::default())
+    }
+
+    /// Hands the result of a piece of work, done now or found in the cache, to the run.
+    fn collect(&self, _context: &Context<'_>, _job: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+        Ok(())
+    }
+
+    /// What is left to do when all pieces of this stage are there.
+    fn complete(&self, _context: &Context<'_>, _record: &mut Record<'_>) -> Result<(), StageError> {
+        Ok(())
+    }
+
+    /// What is left to do when all stages of the case have run.
+    fn conclude(&self, _context: &Context<'_>, _record: &mut Record<'_>) -> Result<(), StageError> {
+        Ok(())
+    }
+
+    /// Writes what a stage of scope [`Scope::Run`] is for, once the tables of the run are there.
+    fn write(&self, _run: &FinishedRun<'_>) -> Result<Option<Written>, StageError> {
+        Ok(None)
+    }
+}
+
+/// How often a stage runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Once for each case.
+    Case,
+    /// Once for each fold of a case.
+    Fold,
+    /// Once for all cases together, after them.
+    Run,
+}
+
+/// Where a stage stands among all stages of all cases.
+pub struct Placement<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The label of its case.
+    pub label: &'a str,
+    /// As it is written, with positions.
+    pub node: &'a Node,
+    /// How many cases there are.
+    pub cases: usize,
+    /// How many folds its output has.
+    pub folds: u32,
+    /// What others write, by whom.
+    pub seen: &'a mut BTreeMap<PathBuf, String>,
+}
+
+/// What later stages ask of the rows of an input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Columns beside key, features and target.
+    pub columns: BTreeSet<String>,
+    /// All rows are needed in memory at once.
+    pub in_memory: bool,
+    /// A model is trained on them: then keys must be unique and rows must exist.
+    pub trains: bool,
+    /// Rows that a model cannot use are a reason to refuse the input.
+    pub only_valid: bool,
+}
+
+impl Demand {
+    /// Takes what another stage asks for as well.
+    pub fn add(&mut self, other: Self) {
+        self.columns.extend(other.columns);
+        self.in_memory |= other.in_memory;
+        self.trains |= other.trains;
+        self.only_valid |= other.only_valid;
+    }
+}
+
+/// A look at rows before anything runs.
+pub struct RowCheck {
+    /// Tells it from others: inputs of several cases that are looked at in the same way are looked at once.
+    pub identity: String,
+    /// What there is to say of the rows, or why they would be refused; the number is the seed.
+    pub look: Box<dyn Fn(&InputTable, u64) -> Result<Option<String>, StageError>>,
+}
+
+/// What a stage is about to do.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Its output, complete but for work that has yet to be done.
+    pub output: Output,
+    /// What each piece of that work depends on: one, or one for each fold.
+    pub keys: Vec<Key>,
+    /// Files that were found and hashed for this.
+    pub reads: Vec<(PathBuf, String)>,
+}
+
+impl Prepared {
+    /// An output that takes this work, and reads nothing but what earlier stages left.
+    pub const fn new(output: Output, keys: Vec<Key>) -> Self {
+        Self { output, keys, reads: Vec::new() }
+    }
+}
+
+/// What a stage hands to later ones.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Rows of an input, read when they are needed.
+    Rows(Rc<Source>),
+    /// The same divided into training and test rows.
+    Folds(Rc<Folds>),
+    /// A model for each fold.
+    Models(Rc<Models>),
+    /// Predictions of each fold.
+    Predictions(Rc<Predictions>),
+    /// A file with rows of the table `metrics`.
+    Metrics(PathBuf),
+    /// Nothing that other stages could take.
+    Nothing,
+}
+
+/// Trained models.
+#[derive(Debug)]
+pub struct Models {
+    /// Their method.
+    pub method: String,
+    /// One for each fold.
+    pub models: Vec<Model>,
+}
+
+/// A trained model on disk.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Its identity.
+    pub hash: String,
+    /// Where it is, once it is trained.
+    pub path: PathBuf,
+    /// What was read when its hash was taken, of a published model, which may be replaced at any time.
+    pub file: Option<Rc<ModelFile>>,
+}
+
+/// Predictions of a stage.
+#[derive(Debug)]
+pub struct Predictions {
+    /// The method that made them.
+    pub method: String,
+    /// The models that made them.
+    pub models: Rc<Models>,
+    /// Their identities, one for each fold.
+    pub hashes: Vec<String>,
+    /// Where they are, once they are made.
+    pub parts: Vec<Predicted>,
+}
+
+/// Inputs that were found and hashed, shared by all cases.
+pub type Sources = RefCell<Vec<Rc<Source>>>;
+
+/// Where a stage stands: in which pipeline, case and place, and what earlier stages left.
+pub struct Context<'a> {
+    /// Name of the pipeline.
+    pub pipeline: &'a str,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The case's label.
+    pub case: &'a str,
+    /// The stage's id.
+    pub id: &'a str,
+    /// Folds of its output.
+    pub folds: u32,
+    /// What later stages ask of its rows.
+    pub demand: &'a Demand,
+    /// All stages of the case, in order.
+    pub stages: &'a [(&'a str, &'a dyn Stage)],
+    /// Outputs of the stages that have run.
+    pub outputs: &'a HashMap<&'a str, Output>,
+    /// Finished work.
+    pub cache: &'a Cache,
+    /// Inputs that are known.
+    pub sources: &'a Sources,
+}
+
+impl<'a> Context<'a> {
+    /// The stage of that id, if it is of this type.
+    pub fn stage<S: Stage>(&self, id: &str) -> Option<&'a S> {
+        let (_, stage) = self.stages.iter().find(|(known, _)| *known == id)?;
+        (*stage as &dyn Any).downcast_ref()
+    }
+
+    /// The output of an earlier stage.
+    pub fn output(&self, id: &str) -> Result<&Output, StageError> {
+        self.outputs.get(id).ok_or_else(|| lost(id))
+    }
+
+    /// The folds of an earlier stage.
+    pub fn folds_of(&self, id: &str) -> Result<Rc<Folds>, StageError> {
+        match self.output(id)? {
+            Output::Folds(folds) => Ok(Rc::clone(folds)),
+            _ => Err(lost(id)),
+        }
+    }
+
+    /// The rows of an earlier stage.
+    pub fn rows_of(&self, id: &str) -> Result<Rc<Source>, StageError> {
+        match self.output(id)? {
+            Output::Rows(source) => Ok(Rc::clone(source)),
+            _ => Err(lost(id)),
+        }
+    }
+}
+
+/// An output that the plan says is there.
+pub fn lost(stage: &str) -> StageError {
+    StageError::Bug(format!("the output of stage `{stage}` is not there"))
+}
+
+/// A piece of work being done.
+pub struct Job<'j, 'r> {
+    /// Its name.
+    pub task: &'j Task,
+    /// What it depends on.
+    pub key: &'j Key,
+    /// Where its result goes.
+    pub draft: &'j Draft,
+    /// What the run leaves behind.
+    pub record: &'j mut Record<'r>,
+    /// The wish to stop.
+    pub cancel: &'j Cancel,
+    /// The run and the task, by which a run knows again what it did before it was interrupted.
+    pub origin: &'j Json,
+    /// Whether it was asked for although nothing changed.
+    pub forced: bool,
+}
+
+/// A piece of work that is done, now or earlier.
+pub struct Collecting<'j, 'r> {
+    /// Its name.
+    pub task: &'j Task,
+    /// What it depends on.
+    pub key: &'j Key,
+    /// Its result.
+    pub entry: &'j CacheEntry,
+    /// What the run leaves behind.
+    pub record: &'j mut Record<'r>,
+}
+
+impl Collecting<'_, '_> {
+    /// Says again what was worth a warning when the work was done.
+    pub fn warn(&self) -> Result<(), StageError> {
+        for warning in self.entry.notes["more"]["warnings"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+            self.record.warn(&format!("{}: {warning}", self.task))?;
+        }
+        Ok(())
+    }
+}
+
+/// What was done: its cost, its result in a few words, and whatever else its cache entry should say.
+#[derive(Default)]
+pub struct Work {
+    /// What it cost.
+    pub timings: Vec<TimingRow>,
+    /// What came out.
+    pub outcome: String,
+    /// For [`Stage::collect`].
+    pub notes: Json,
+}
+
+impl Work {
+    /// Work of one phase, with nothing else to say.
+    pub fn done(timing: TimingRow, outcome: String) -> Self {
+        Self { timings: vec![timing], outcome, notes: Json::Null }
+    }
+}
+
+/// A run whose tables are written.
+pub struct FinishedRun<'a> {
+    /// What it leaves behind.
+    pub record: &'a Record<'a>,
+    /// Its manifest as far as it goes.
+    pub manifest: &'a Manifest,
+    /// Its table files.
+    pub tables: BTreeMap<TableKind, PathBuf>,
+    /// The inputs of all stages of this kind.
+    pub inputs: &'a [String],
+}

@@ -1,0 +1,161 @@
+//! One model per fold: fits it, or goes on with a fit that was interrupted, and keeps what it leaves.
+
+use super::file::Provenance;
+use super::observer::{Checkpoints, FitObserver};
+use super::{Train, checkpoint, deep, model};
+use crate::gp::deep::Checkpoint;
+use crate::gp::random::StreamKey;
+use crate::stages::evaluate::{self, ChainFigures};
+use crate::stages::job::{Record, Task};
+use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work};
+use crate::store::input::{SourceFile, sha256_file};
+use crate::store::model::{InputDigest, TrainingSummary, publish};
+use crate::store::{CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_table, write_rows};
+use crate::tables::{Timestamp, TraceRow};
+use serde_json::{Map, Value as Json, json};
+use std::path::Path;
+
+const TRACES: &str = "traces.parquet";
+
+/// Fits the model of a fold.
+pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
+    let (options, method) = (stage.counting(), stage.method());
+    let folds = context.folds_of(&stage.input)?;
+    let table = folds.source.load(job.record)?;
+    let number = job.task.fold.map_or(0, |(fold, _)| fold);
+    let all_folds = folds.all()?;
+    let fold = &all_folds[number as usize];
+    let path = CheckpointFile::path(&job.record.results, &job.key.hash);
+    let earlier = if method.deep().is_some() { earlier(job, &path)? } else { None };
+    let checkpoints = Checkpoints { path, key: job.key.hash.clone(), origin: job.origin.clone() };
+    let mut observer = FitObserver::new(job.task, job.cancel, job.record.listener, checkpoints);
+    let resume = earlier.map(|(file, state)| {
+        observer.go_on(file);
+        state
+    });
+    // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
+    let stream = StreamKey::new(context.seed).with(&options.to_string()).with_index(u64::from(number));
+    let outcome = model::fit(&method, stage.features(), &table, fold, &stream, resume, &mut observer);
+    if let Some(error) = observer.failure.take() {
+        return Err(error.into());
+    }
+    let model = outcome.map_err(|error| match error {
+        StageError::Interrupted { .. } => StageError::Interrupted { kept: observer.kept },
+        error => error,
+    })?;
+    let (record, rows) = (&*job.record, &fold.train);
+    let timing = |(name, time): &(String, _)| record.timing(job.task, name, *time, rows.len());
+    let timings = observer.timings().iter().map(timing).collect();
+    let summary = summary(context, record, job.task, &table, rows.len());
+    let file = model.to_file(Provenance { table: &table, rows, summary, options });
+    file.save(&job.draft.file(MODEL_FILE))?;
+    write_rows(&job.draft.file(TRACES), &observer.traces)?;
+    let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten().unwrap_or(f64::NAN);
+    let outcome = format!("{} rows, log-likelihood {likelihood:.2}", rows.len());
+    let mut warnings = model.warnings(&method);
+    warnings.extend(deep::skipped_warning(observer.traces.iter().map(|row| row.phase.as_str())));
+    let chains: Map<String, Json> =
+        model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+    let chains = if chains.is_empty() { Json::Null } else { json!({ "rows": rows.len(), "metrics": chains }) };
+    Ok(Work { timings, outcome, notes: json!({ "warnings": warnings, "chains": chains }) })
+}
+
+/// Where an earlier attempt at the same work left off. Work that is asked for again begins again, unless this very
+/// run was interrupted in it.
+fn earlier(job: &Job<'_, '_>, path: &Path) -> Result<Option<(CheckpointFile, Checkpoint)>, StageError> {
+    let (record, task) = (&job.record, job.task);
+    let found = match CheckpointFile::load(path, &job.key.hash) {
+        Ok(found) => found,
+        Err(error) => {
+            record.warn(&format!("{task}: {error}"))?;
+            return Ok(None);
+        }
+    };
+    let Some(file) = found.filter(|file| !job.forced || file.origin == *job.origin) else { return Ok(None) };
+    match checkpoint::from_tensors(&file.state) {
+        Ok(state) => {
+            record.task_resumed(task, file.iteration)?;
+            Ok(Some((file, state)))
+        }
+        Err(detail) => {
+            let hint = "training starts from the beginning";
+            record.warn(&format!("{task}: {}: a damaged checkpoint file: {detail}; {hint}", path.display()))?;
+            Ok(None)
+        }
+    }
+}
+
+fn summary(
+    context: &Context<'_>,
+    record: &Record<'_>,
+    task: &Task,
+    table: &InputTable,
+    rows: usize,
+) -> TrainingSummary {
+    let digest = |file: &SourceFile| InputDigest {
+        path: record.redactor.clean(&file.path.display().to_string()),
+        sha256: file.sha256.clone(),
+        rows: file.rows,
+    };
+    TrainingSummary {
+        rows: rows as u64,
+        inputs: table.files.iter().map(digest).collect(),
+        seed: context.seed,
+        case: task.case.clone(),
+        fold: task.fold_number().unwrap_or(0),
+        run_id: record.run_id.to_string(),
+        version: crate::VERSION.to_owned(),
+        created: Timestamp::now(),
+    }
+}
+
+/// Puts the model of a fold where the run's models are, and publishes it if nothing has to be waited for.
+pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+    CheckpointFile::remove(&CheckpointFile::path(&done.record.results, &done.key.hash));
+    done.record.add_rows::<TraceRow>(done.task, &read_table(&done.entry.file(TRACES))?)?;
+    done.warn()?;
+    let fold = done.task.fold_number().unwrap_or(0);
+    let trained = context.stages.iter().filter(|(_, other)| std::ptr::eq(other.kind(), stage.kind())).count();
+    let between = (trained > 1).then_some(context.id);
+    let path = done.record.results.model_path(context.pipeline, &done.record.run_id, context.case, between, fold);
+    link_or_copy(&done.entry.file(MODEL_FILE), &path)?;
+    done.record.add_file(&path, sha256_file(&path)?);
+    // With a condition it has to wait for the metrics.
+    if let (Some(directory), None) = (&stage.publish, &stage.publish_if) {
+        publish(&ModelFile::load(&path)?, directory.path())?;
+    }
+    Ok(())
+}
+
+/// What the chains of all folds say about themselves.
+pub fn chain_metrics(stage: &Train, context: &Context<'_>, record: &mut Record<'_>) -> Result<(), StageError> {
+    let Some(Output::Models(models)) = context.outputs.get(context.id) else { return Ok(()) };
+    let mut chains = Vec::new();
+    for (fold, model) in (0..).zip(&models.models) {
+        let entry = context.cache.look_up(&model.hash);
+        chains.extend(entry.and_then(|entry| figures(fold, &entry.notes["more"]["chains"])));
+    }
+    if chains.is_empty() {
+        return Ok(());
+    }
+    let task = Task {
+        case: context.case.to_owned(),
+        stage: context.id.to_owned(),
+        kind: stage.kind().language.name,
+        fold: None,
+    };
+    let run_id = record.run_id.to_string();
+    let (stage, case) = (context.id, context.case);
+    let place = evaluate::Context { run_id: &run_id, stage, case, method: &models.method };
+    let rows = evaluate::chains(&place, &chains)?;
+    Ok(record.add_rows(&task, &rows)?)
+}
+
+fn figures(fold: i32, noted: &Json) -> Option<ChainFigures> {
+    let metrics = noted["metrics"].as_object()?;
+    Some(ChainFigures {
+        fold,
+        rows: noted["rows"].as_i64()?,
+        metrics: metrics.iter().map(|(name, value)| (name.clone(), value.as_f64())).collect(),
+    })
+}

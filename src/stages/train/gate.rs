@@ -1,0 +1,130 @@
+//! The condition under which a model is published: `smse < 0.25 and coverage_95 >= 0.9`.
+
+use crate::pipeline::nearest;
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// Metrics of test rows, which a condition may be about.
+pub const METRICS: [&str; 12] = [
+    "smse",
+    "rmse",
+    "mae",
+    "mnll",
+    "nlpd",
+    "crps",
+    "coverage_50",
+    "coverage_90",
+    "coverage_95",
+    "width_50",
+    "width_90",
+    "width_95",
+];
+
+/// Conditions that must all hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gate {
+    /// One or more.
+    pub conditions: Vec<Condition>,
+}
+
+/// A metric and what it is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// Name of the metric.
+    pub metric: String,
+    /// How it is compared.
+    pub comparison: Comparison,
+    /// With what.
+    pub bound: f64,
+}
+
+/// How a metric is compared with its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    More,
+    /// `>=`
+    AtLeast,
+}
+
+/// Longer signs first, so that `<=` is not taken for `<`.
+const SIGNS: [(&str, Comparison); 4] =
+    [("<=", Comparison::AtMost), (">=", Comparison::AtLeast), ("<", Comparison::Less), (">", Comparison::More)];
+
+impl Gate {
+    /// The conditions in a text, or what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let conditions = text.split(" and ").map(Condition::parse).collect::<Result<_, _>>()?;
+        Ok(Self { conditions })
+    }
+}
+
+impl Condition {
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let sign = SIGNS.iter().find_map(|(sign, comparison)| Some((text.split_once(sign)?, *comparison)));
+        let Some(((metric, bound), comparison)) = sign else {
+            return Err(format!("`{text}` is not a condition such as `smse < 0.25`"));
+        };
+        let (metric, bound) = (metric.trim(), bound.trim());
+        if !METRICS.contains(&metric) {
+            let advice = nearest(metric, &METRICS)
+                .map_or_else(|| format!("known: {}", METRICS.join(", ")), |near| format!("did you mean `{near}`?"));
+            return Err(format!("there is no metric `{metric}`; {advice}"));
+        }
+        match bound.parse::<f64>() {
+            Ok(bound) if bound.is_finite() => Ok(Self { metric: metric.to_owned(), comparison, bound }),
+            _ => Err(format!("`{bound}` is not a number to compare `{metric}` with")),
+        }
+    }
+
+    /// Whether it holds; a metric that is not defined meets nothing.
+    pub fn holds(&self, value: Option<f64>) -> bool {
+        value.is_some_and(|value| match self.comparison {
+            Comparison::Less => value < self.bound,
+            Comparison::AtMost => value <= self.bound,
+            Comparison::More => value > self.bound,
+            Comparison::AtLeast => value >= self.bound,
+        })
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = SIGNS.iter().find(|(_, known)| *known == self.comparison).map_or("", |(sign, _)| sign);
+        write!(f, "{} {sign} {}", self.metric, self.bound)
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self.conditions.iter().map(Condition::to_string).collect();
+        f.write_str(&all.join(" and "))
+    }
+}
+
+impl Serialize for Gate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_read_and_hold() {
+        let gate = Gate::parse("smse<0.25 and coverage_95 >= 0.9").unwrap_or(Gate { conditions: Vec::new() });
+        assert_eq!(gate.to_string(), "smse < 0.25 and coverage_95 >= 0.9");
+        assert!(gate.conditions[0].holds(Some(0.2)) && !gate.conditions[0].holds(Some(0.25)));
+        assert!(gate.conditions[1].holds(Some(0.9)) && !gate.conditions[1].holds(None));
+        for wrong in ["", "smse", "smse < x", "smse < inf", "smze < 1", "smse = 1", "smse < 1 or mae < 2"] {
+            assert!(Gate::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

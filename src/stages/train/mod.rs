@@ -1,0 +1,155 @@
+//! `train`: trains one model per fold, and publishes it.
+
+mod check;
+pub mod checkpoint;
+mod decide;
+mod deep;
+mod defaults;
+mod file;
+mod fit;
+pub mod gate;
+mod language;
+mod memory;
+mod model;
+mod observer;
+mod options;
+mod predictor;
+mod publish;
+mod step_deep;
+mod step_train;
+mod tensors;
+
+pub use language::Train;
+pub use model::TrainedModel;
+pub use step_train::Method;
+
+use super::job::{Key, Record};
+use super::{
+    Collecting, Context, Demand, Job, Model, Models, Output, Placement, Prepared, RowCheck, Scope, Stage, StageError,
+    StageKind, Work,
+};
+use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
+use crate::store::MODEL_FILE;
+use language::FeatureScale;
+use serde_json::{Value as Json, json};
+use std::path::Path;
+use std::rc::Rc;
+
+/// The declaration of the kind.
+pub static KIND: StageKind = StageKind {
+    language: Kind {
+        links: &[Link::to("input", &["split"])],
+        exclusive: &[&["hmc", "pcn"]],
+        check: check::check,
+        ..Kind::new::<Train>("train", "Trains one model per fold.")
+    },
+    version: 6,
+    read: super::read::<Train>,
+};
+
+impl Train {
+    /// The method with the options that it uses.
+    pub fn method(&self) -> Method {
+        decide::method(self)
+    }
+
+    fn features(&self) -> FeatureScale {
+        self.scale.as_ref().and_then(|scale| scale.features).unwrap_or(FeatureScale::Column)
+    }
+}
+
+impl Stage for Train {
+    fn kind(&self) -> &'static StageKind {
+        &KIND
+    }
+
+    fn locate(&mut self, base: &Path) {
+        self.publish.iter_mut().for_each(|publish| publish.locate(base));
+    }
+
+    fn inputs(&self) -> Vec<&str> {
+        vec![&self.input]
+    }
+
+    fn title(&self) -> String {
+        format!("train {}", self.method().name())
+    }
+
+    /// Their text also seeds the random streams, so it is the same for cases that differ in nothing that counts.
+    fn counting(&self) -> Json {
+        json!({ "scale": self.features(), "method": self.method() })
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Fold
+    }
+
+    fn folds(&self, of: &dyn Fn(&str) -> u32) -> u32 {
+        of(&self.input)
+    }
+
+    fn demand(&self, _: &Demand) -> Demand {
+        Demand { trains: true, ..Demand::default() }
+    }
+
+    fn targets(&self) -> Vec<(&Path, bool)> {
+        self.publish.iter().map(|publish| (publish.path(), false)).collect()
+    }
+
+    fn memory(&self, _: &Demand, rows: u64, features: u64) -> Option<u64> {
+        Some(memory::training(&self.method(), rows, features))
+    }
+
+    /// A published model is one model: several cases or folds would overwrite each other.
+    fn check_placement(&self, placement: &mut Placement<'_>, problems: &mut Diagnostics) {
+        let (cases, folds) = (placement.cases, placement.folds);
+        if self.publish.is_some() && (cases > 1 || folds > 1) {
+            let origin = placement.node.origin_of(&["train", "publish"]);
+            let message =
+                format!("`publish` with {cases} case(s) and {folds} fold(s): only one model can be published");
+            let help = "train it in a pipeline without matrix and with `all: {}`";
+            problems.push(Diagnostic::new(origin, message).help(help));
+        }
+    }
+
+    fn row_checks(&self, _: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
+        let method = self.method();
+        if !method.takes_one_feature() {
+            return Vec::new();
+        }
+        let identity = format!("{method:?}");
+        let look = move |table: &crate::store::InputTable, _| {
+            model::check_features(&method, &table.feature_names).map(|()| None)
+        };
+        vec![RowCheck { identity, look: Box::new(look) }]
+    }
+
+    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
+        let (folds, options) = (context.folds_of(&self.input)?, self.counting());
+        let key = |fold: u32| {
+            let (input, fold, seed) = (json!(folds.key.hash), json!(fold), json!(context.seed));
+            Key::new(&KIND, [("options", options.clone()), ("input", input), ("fold", fold), ("seed", seed)])
+        };
+        let keys: Vec<Key> = (0..context.folds).map(key).collect();
+        let model =
+            |key: &Key| Model { hash: key.hash.clone(), path: context.cache.file(&key.hash, MODEL_FILE), file: None };
+        let models = Models { method: self.method().name().to_owned(), models: keys.iter().map(model).collect() };
+        Ok(Prepared::new(Output::Models(Rc::new(models)), keys))
+    }
+
+    fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
+        fit::fit(self, context, job)
+    }
+
+    fn collect(&self, context: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+        fit::collect(self, context, done)
+    }
+
+    fn complete(&self, context: &Context<'_>, record: &mut Record<'_>) -> Result<(), StageError> {
+        fit::chain_metrics(self, context, record)
+    }
+
+    fn conclude(&self, context: &Context<'_>, record: &mut Record<'_>) -> Result<(), StageError> {
+        publish::if_good_enough(self, context, record)
+    }
+}

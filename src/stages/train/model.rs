@@ -1,0 +1,172 @@
+//! A model that can predict: trained on the training rows of a fold, or read from a file.
+
+use super::language::FeatureScale;
+use super::predictor::Predictor;
+use super::step_train::Method;
+use super::{deep, options};
+use crate::eval::folds::Fold;
+use crate::gp::deep::{self as deep_gp, Checkpoint, DeepGp, HiddenLayer};
+use crate::gp::exact;
+use crate::gp::observer::Observer;
+use crate::gp::random::StreamKey;
+use crate::gp::scaling::{FeatureScaling, Scaling};
+use crate::gp::sparse;
+use crate::stages::StageError;
+use crate::store::InputTable;
+use ndarray::{Array2, Axis};
+
+/// A model that can predict, with everything needed to take rows in their own units.
+#[derive(Debug, Clone)]
+pub struct TrainedModel {
+    pub(super) feature_names: Vec<String>,
+    pub(super) scaling: Scaling,
+    pub(super) predictor: Predictor,
+}
+
+/// Predictions in the target's own units.
+pub struct Prediction {
+    /// Means.
+    pub mean: Vec<f64>,
+    /// Standard deviations of observations.
+    pub y_std: Option<Vec<f64>>,
+    /// Standard deviations of the function.
+    pub f_std: Option<Vec<f64>>,
+}
+
+/// Trains on the training rows of the fold; a deep fit goes on from its checkpoint.
+pub fn fit(
+    method: &Method,
+    features: FeatureScale,
+    table: &InputTable,
+    fold: &Fold,
+    key: &StreamKey,
+    resume: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<TrainedModel, StageError> {
+    check_features(method, &table.feature_names)?;
+    let Some(target) = &table.target else {
+        return Err(StageError::Data {
+            what: "no target".to_owned(),
+            hint: "add `target` to the ingest stage".to_owned(),
+        });
+    };
+    let x = table.features.select(Axis(0), &fold.train);
+    let y = target.select(Axis(0), &fold.train);
+    let how = match features {
+        FeatureScale::None => FeatureScaling::None,
+        FeatureScale::Global => FeatureScaling::Global,
+        FeatureScale::Column => FeatureScaling::Column,
+    };
+    let scaling = Scaling::fit(x.view(), y.view(), how);
+    let (x, y) = (scaling.features(x.view()), scaling.target(y.view()));
+    let predictor = match method {
+        Method::Gp(options) => {
+            let gp = exact::fit(x.view(), y.view(), &options::exact(options), key, observer)?;
+            Predictor::Gp { gp: Box::new(gp), y }
+        }
+        Method::SparseGp(options) => {
+            let gp = sparse::fit(x.view(), y.view(), &options::sparse(options, fold)?, key, observer)?;
+            let source_rows = source_rows(gp.rows(), fold);
+            Predictor::Sparse { gp: Box::new(gp), source_rows }
+        }
+        Method::DeepGp(options) => {
+            let gp = deep_gp::fit(x.view(), y.view(), &options::deep(options), key, resume, observer)?;
+            deep_predictor(gp, method, fold)
+        }
+        Method::Stride(options) => {
+            let gp = deep_gp::fit(x.view(), y.view(), &options::stride(options, fold)?, key, resume, observer)?;
+            deep_predictor(gp, method, fold)
+        }
+    };
+    Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor })
+}
+
+fn deep_predictor(gp: DeepGp, method: &Method, fold: &Fold) -> Predictor {
+    let source_rows = source_rows(&gp.parts().inducing, fold);
+    Predictor::Deep { gp: Box::new(gp), method: method.name(), source_rows }
+}
+
+/// Training rows as rows of the source.
+fn source_rows(rows: &[usize], fold: &Fold) -> Vec<i64> {
+    rows.iter().map(|row| fold.train[*row] as i64).collect()
+}
+
+/// What the method cannot do with these features.
+pub fn check_features(method: &Method, names: &[String]) -> Result<(), StageError> {
+    if !method.takes_one_feature() || names.len() == 1 {
+        return Ok(());
+    }
+    let shown = names.iter().take(SHOWN_FEATURES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > SHOWN_FEATURES { ", …" } else { "" };
+    Err(StageError::Data {
+        what: format!("`architecture: injective` takes one feature, and there are {}: {shown}{more}", names.len()),
+        hint: "choose one in `features` of the ingest stage, or use `architecture: composition`".to_owned(),
+    })
+}
+
+/// Names in a message.
+const SHOWN_FEATURES: usize = 8;
+
+impl TrainedModel {
+    /// The column of the table for each of the model's features, by name.
+    pub fn match_features(&self, table: &InputTable) -> Result<Vec<usize>, StageError> {
+        let position = |name: &String| table.feature_names.iter().position(|known| known == name);
+        let missing: Vec<&str> =
+            self.feature_names.iter().filter(|name| position(name).is_none()).map(String::as_str).collect();
+        if !missing.is_empty() {
+            let input = table.files.first().map_or_else(String::new, |file| format!("{}: ", file.path.display()));
+            return Err(StageError::Data {
+                what: format!(
+                    "{input}the model needs the feature(s) {}, which the input does not have",
+                    missing.join(", ")
+                ),
+                hint: "add them to `features` of the ingest stage".to_owned(),
+            });
+        }
+        Ok(self.feature_names.iter().filter_map(position).collect())
+    }
+
+    /// Predicts x: `[p, d]`, columns in the model's order, values in their own units.
+    pub fn predict(&self, x: &Array2<f64>, variance: bool) -> Result<Prediction, StageError> {
+        let x = self.scaling.features(x.view());
+        let prediction = self.predictor.predict(&x, variance)?;
+        let noise = self.noise_variance();
+        let std = |extra: f64| {
+            let back = |latent: &f64| self.scaling.std_back(latent + extra);
+            prediction.latent_variance.as_ref().map(|latent| latent.iter().map(back).collect())
+        };
+        Ok(Prediction {
+            mean: prediction.mean.iter().map(|mean| self.scaling.mean_back(*mean)).collect(),
+            y_std: std(noise),
+            f_std: std(0.0),
+        })
+    }
+
+    /// The hidden layers at x: `[p, d]`, columns in the model's order, values in their own units.
+    pub fn hidden_layers(&self, x: &Array2<f64>) -> Result<Vec<HiddenLayer>, StageError> {
+        Ok(self.predictor.hidden_layers(&self.scaling.features(x.view()))?)
+    }
+
+    /// γ², on the training scale.
+    fn noise_variance(&self) -> f64 {
+        self.predictor.hyper().noise
+    }
+
+    /// γ in the target's own units.
+    pub fn noise_std(&self) -> f64 {
+        self.scaling.std_back(self.noise_variance())
+    }
+
+    /// What the user should know about how training with these options went.
+    pub fn warnings(&self, method: &Method) -> Vec<String> {
+        self.predictor.warnings(method)
+    }
+
+    /// What the chains of a deep method say about themselves, as metrics; nothing for other methods.
+    pub fn chain_metrics(&self) -> Vec<(&'static str, Option<f64>)> {
+        match &self.predictor {
+            Predictor::Deep { gp, .. } => deep::chain_metrics(gp),
+            Predictor::Gp { .. } | Predictor::Sparse { .. } => Vec::new(),
+        }
+    }
+}

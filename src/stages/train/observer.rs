@@ -1,0 +1,177 @@
+//! Listens to a fit: keeps its traces and checkpoints, times its phases, passes on its progress and the wish to stop.
+
+use super::checkpoint::to_tensors;
+use crate::gp::deep::Checkpoint;
+use crate::gp::observer::{Observer, Phase, Progress, TracePoint};
+use crate::stages::job::{Cancel, Chains, Listener, Measured, Pace, Progressed, Stopwatch, Task};
+use crate::store::{CheckpointFile, PhaseTiming, StoreError};
+use crate::tables::TraceRow;
+use serde_json::Value as Json;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// More progress than this is noise.
+const BETWEEN_REPORTS: Duration = Duration::from_millis(100);
+
+/// The phase that the others are parts of.
+const WHOLE: &str = "offline";
+
+/// Where checkpoints of a fit go, and what they say of themselves.
+pub struct Checkpoints {
+    /// The file.
+    pub path: PathBuf,
+    /// Hash of what the fit depends on.
+    pub key: String,
+    /// The run and the piece of work.
+    pub origin: Json,
+}
+
+/// Observes one fit.
+pub struct FitObserver<'a> {
+    task: &'a Task,
+    cancel: &'a Cancel,
+    listener: &'a dyn Listener,
+    checkpoints: Checkpoints,
+    whole: Stopwatch,
+    current: Option<(Phase, Stopwatch)>,
+    /// What finished, and earlier attempts, cost, in order of first appearance; repeated ones are added up.
+    spent: Vec<(String, Measured)>,
+    last_report: Option<Instant>,
+    pace: Pace,
+    /// The steps taken.
+    pub traces: Vec<TraceRow>,
+    /// The iteration of the latest checkpoint.
+    pub kept: Option<u64>,
+    /// Why a checkpoint could not be written: then the fit is asked to stop.
+    pub failure: Option<StoreError>,
+}
+
+impl<'a> FitObserver<'a> {
+    /// Observes this task from the beginning.
+    pub fn new(task: &'a Task, cancel: &'a Cancel, listener: &'a dyn Listener, checkpoints: Checkpoints) -> Self {
+        Self {
+            task,
+            cancel,
+            listener,
+            checkpoints,
+            whole: Stopwatch::start(),
+            current: None,
+            spent: Vec::new(),
+            last_report: None,
+            pace: Pace::default(),
+            traces: Vec::new(),
+            kept: None,
+            failure: None,
+        }
+    }
+
+    /// Goes on where an earlier attempt was interrupted.
+    pub fn go_on(&mut self, checkpoint: CheckpointFile) {
+        let CheckpointFile { iteration, timings, traces, .. } = checkpoint;
+        let spent = |PhaseTiming { phase, started_at, wall_s, cpu_s, peak_rss_bytes }: PhaseTiming| {
+            (phase, Measured { started_at, wall_s, cpu_s, peak_rss_bytes })
+        };
+        self.spent = timings.into_iter().map(spent).collect();
+        self.traces = traces;
+        self.kept = Some(iteration);
+    }
+
+    /// What everything and each phase cost up to now, earlier attempts included.
+    pub fn timings(&self) -> Vec<(String, Measured)> {
+        let mut timings = self.spent.clone();
+        // In this order, so that the parts are never more than the whole.
+        if let Some((phase, watch)) = &self.current {
+            add(&mut timings, phase.name(), watch.read());
+        }
+        add(&mut timings, WHOLE, self.whole.read());
+        // The sum comes before its parts.
+        timings.sort_by_key(|(name, _)| name != WHOLE);
+        timings
+    }
+}
+
+fn add(timings: &mut Vec<(String, Measured)>, name: &str, measured: Measured) {
+    match timings.iter_mut().find(|(known, _)| known == name) {
+        Some((_, total)) => *total = total.and(measured),
+        None => timings.push((name.to_owned(), measured)),
+    }
+}
+
+impl Observer for FitObserver<'_> {
+    fn trace(&mut self, point: &TracePoint) {
+        self.traces.push(trace_row(self.task, point));
+    }
+
+    fn progress(&mut self, progress: Progress) {
+        let now = Instant::now();
+        let left = match (progress.chains, progress.total) {
+            (Some(_), Some(total)) => self.pace.left(now, progress.done, total),
+            _ => None,
+        };
+        if self.last_report.is_none_or(|last| now - last >= BETWEEN_REPORTS) {
+            self.last_report = Some(now);
+            let chains = progress.chains.map(|chains| Chains {
+                iteration: chains.iteration,
+                iterations: chains.iterations,
+                log_likelihood: chains.log_likelihood,
+                acceptance: chains.acceptance,
+            });
+            let Progress { what, done, total, .. } = progress;
+            self.listener.progress(self.task, &Progressed { what, done, total, chains, left });
+        }
+    }
+
+    fn phase(&mut self, phase: Phase) {
+        if let Some((ended, watch)) = self.current.take() {
+            add(&mut self.spent, ended.name(), watch.read());
+        }
+        self.current = Some((phase, Stopwatch::start()));
+    }
+
+    fn checkpoint(&mut self, state: &Checkpoint) {
+        let timing = |(phase, measured): (String, Measured)| {
+            let Measured { started_at, wall_s, cpu_s, peak_rss_bytes } = measured;
+            PhaseTiming { phase, started_at, wall_s, cpu_s, peak_rss_bytes }
+        };
+        let file = CheckpointFile {
+            key: self.checkpoints.key.clone(),
+            origin: self.checkpoints.origin.clone(),
+            iteration: state.iteration as u64,
+            timings: self.timings().into_iter().map(timing).collect(),
+            traces: std::mem::take(&mut self.traces),
+            state: to_tensors(state),
+        };
+        match file.save(&self.checkpoints.path) {
+            Ok(_) => self.kept = Some(file.iteration),
+            Err(error) => drop(self.failure.get_or_insert(error)),
+        }
+        self.traces = file.traces;
+    }
+
+    fn interrupted(&self) -> bool {
+        self.cancel.is_set() || self.failure.is_some()
+    }
+}
+
+/// A row without its run, stage and case, which it gets when it is recorded.
+fn trace_row(task: &Task, point: &TracePoint) -> TraceRow {
+    TraceRow {
+        run_id: String::new(),
+        stage: String::new(),
+        case: String::new(),
+        fold: task.fold_number().unwrap_or(0),
+        particle: point.particle,
+        iteration: point.iteration,
+        phase: point.phase.to_owned(),
+        step: point.step,
+        log_likelihood: point.log_likelihood,
+        bound: point.bound,
+        acceptance: point.acceptance,
+        step_size: point.step_size,
+        variance: point.variance,
+        length: point.length,
+        noise: point.noise,
+        jitter: point.jitter,
+        inducing: point.inducing,
+    }
+}
