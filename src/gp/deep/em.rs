@@ -350,7 +350,7 @@ impl<'a> Fit<'a> {
     // Moves inducing points and hyper-parameters; hidden values at all rows stand still.
     fn m_step(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
         let exchanges = match &self.options.start {
-            Start::Sparse(options) if options.rows.is_none() => self.options.exchanges,
+            Start::Sparse(options) if options.inducing.rows.is_none() => self.options.exchanges,
             _ => 0,
         };
         let free = self.options.start.free();
@@ -416,7 +416,7 @@ impl<'a> Fit<'a> {
 
     fn candidates(&self) -> Candidates {
         match &self.options.start {
-            Start::Sparse(options) => options.candidates,
+            Start::Sparse(options) => options.inducing.candidates,
             Start::Exact(_) => Candidates::All,
         }
     }

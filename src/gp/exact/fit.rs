@@ -2,47 +2,32 @@
 
 use ndarray::{Array1, ArrayView1, ArrayView2, Axis};
 use rayon::prelude::*;
+use serde::Serialize;
 
 use super::{ExactGp, LogMarginal, check_training};
 use crate::gp::GpError;
 use crate::gp::hyper::{Maximum, Settings, Walls, maximise};
-use crate::gp::kernel::{Free, Hyper, Kernel};
+use crate::gp::kernel::{Free, Hyper, StationaryOptions};
 use crate::gp::observer::{Observer, Phase, Progress, Recorder};
 use crate::gp::random::{StreamKey, sample_without_replacement, uniform};
 
 /// How to fit an exact Gaussian process.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExactOptions {
-    /// The covariance function.
-    pub kernel: Kernel,
-    /// One length per feature instead of a common one.
-    pub ard: bool,
-    /// Where σ² starts, or stays when it is not free; `None`: from the data.
-    pub variance: Option<f64>,
-    /// Where every λ starts, or stays; `None`: from the data.
-    pub length: Option<f64>,
-    /// Where γ² starts, or stays; `None`: from the data.
-    pub noise: Option<f64>,
-    /// Which of them are optimised.
-    pub free: Free,
+    /// Kernel and hyper-parameters.
+    #[serde(flatten)]
+    pub stationary: StationaryOptions,
     /// Number of starts tried on a subset.
+    #[serde(skip)]
     pub starts: usize,
     /// Number of rows of that subset.
+    #[serde(skip)]
     pub subset: usize,
 }
 
 impl Default for ExactOptions {
     fn default() -> Self {
-        Self {
-            kernel: Kernel::Rbf,
-            ard: false,
-            variance: None,
-            length: None,
-            noise: None,
-            free: Free::ALL,
-            starts: 5,
-            subset: 300,
-        }
+        Self { stationary: StationaryOptions::default(), starts: 5, subset: 300 }
     }
 }
 
@@ -65,8 +50,10 @@ pub fn fit(
     observer: &mut dyn Observer,
 ) -> Result<ExactGp, GpError> {
     check_training(x, y)?;
-    let lengths = if options.ard { x.ncols() } else { 1 };
-    let mask = options.free.mask(lengths);
+    let StationaryOptions { kernel, ard, hyperparameters } = options.stationary;
+    let free = hyperparameters.optimise;
+    let lengths = if ard { x.ncols() } else { 1 };
+    let mask = free.mask(lengths);
     let subset = sample_without_replacement(&mut key.with("subset").generator(), x.nrows(), options.subset.max(1));
     let x_sub = x.select(Axis(0), &subset);
     let y_sub = y.select(Axis(0), &subset);
@@ -75,7 +62,7 @@ pub fn fit(
     starts[0].check(x.ncols())?;
     observer.phase(Phase::Hyper);
     let hyper = if mask.contains(&true) {
-        if options.free.noise && starts[0].noise <= 0.0 {
+        if free.noise && starts[0].noise <= 0.0 {
             return Err(GpError::value("noise must be positive to start a fit"));
         }
         let walls = walls(lengths, distance, x.nrows());
@@ -85,8 +72,8 @@ pub fn fit(
         starts[0].clone()
     };
     observer.phase(Phase::Condition);
-    let hyper = keep_fixed(hyper, &starts[0], options.free);
-    ExactGp::condition(x, y, options.kernel, &hyper)
+    let hyper = keep_fixed(hyper, &starts[0], free);
+    ExactGp::condition(x, y, kernel, &hyper)
 }
 
 /// exp(ln v) is not always v: parameters that were not to move get their exact value back.
@@ -116,7 +103,7 @@ fn scout(
             let objective = LogMarginal {
                 x: x.view(),
                 y: y.view(),
-                kernel: options.kernel,
+                kernel: options.stationary.kernel,
                 start: number as i32,
                 phase: "hyper.start",
             };
@@ -158,7 +145,8 @@ fn polish(
     let mut best: Option<Maximum> = None;
     let mut failure = GpError::value("a fit needs at least one start");
     for (number, scout) in choose(scouts).into_iter().enumerate() {
-        let objective = LogMarginal { x, y, kernel: options.kernel, start: number as i32, phase: "hyper.polish" };
+        let objective =
+            LogMarginal { x, y, kernel: options.stationary.kernel, start: number as i32, phase: "hyper.polish" };
         match maximise(&objective, &scout.theta, mask, walls, &POLISH, observer) {
             Ok(maximum) if best.as_ref().is_none_or(|b| maximum.at.value > b.at.value) => {
                 best = Some(maximum);
@@ -220,10 +208,11 @@ pub(crate) fn walls(lengths: usize, distance: f64, n: usize) -> Walls {
 // leaves nothing to vary one start is enough.
 fn starts(options: &ExactOptions, lengths: usize, distance: f64, key: &StreamKey) -> Vec<Hyper> {
     const SPREAD: [(f64, f64, f64); 4] = [(1.0, 1.0, 0.1), (1.0, 1.0, 0.01), (1.0, 0.3, 0.1), (5.0, 3.0, 0.01)];
-    let free = options.free;
-    let open = free.variance && options.variance.is_none()
-        || free.length && options.length.is_none()
-        || free.noise && options.noise.is_none();
+    let given = options.stationary.hyperparameters;
+    let free = given.optimise;
+    let open = free.variance && given.variance.is_none()
+        || free.length && given.length.is_none()
+        || free.noise && given.noise.is_none();
     let count = if open { options.starts.max(1) } else { 1 };
     let mut rng = key.with("starts").generator();
     let mut between = |low: f64, high: f64| (low.ln() + (high / low).ln() * uniform(&mut rng)).exp();
@@ -236,9 +225,9 @@ fn starts(options: &ExactOptions, lengths: usize, distance: f64, key: &StreamKey
             let length = if free.length { spread.1 } else { SPREAD[0].1 };
             let noise = if free.noise { spread.2 } else { SPREAD[0].2 };
             Hyper {
-                variance: options.variance.unwrap_or(variance),
-                lengths: vec![options.length.unwrap_or(length * distance); lengths],
-                noise: options.noise.unwrap_or(noise),
+                variance: given.variance.unwrap_or(variance),
+                lengths: vec![given.length.unwrap_or(length * distance); lengths],
+                noise: given.noise.unwrap_or(noise),
             }
         })
         .collect()

@@ -2,32 +2,40 @@
 
 mod hyper;
 mod matrix;
+mod options;
 mod panels;
 mod stationary;
 
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::gp::GpError;
 use crate::gp::linalg::{exp_in_place, scaled_exp_in_place};
 
-pub use hyper::{Free, Hyper};
+pub use hyper::Hyper;
 pub use matrix::{Points, covariance, cross_covariance};
 pub(crate) use matrix::{ROW_TILE, column_means, covariance_lower};
+pub(crate) use options::null_is_default;
+pub use options::{Free, Hyperparameters, StationaryOptions};
 pub(crate) use panels::{Against, PointRows};
 pub use stationary::{Covariance, Stationary};
 pub(crate) use stationary::{panels_of_tiles, square, square_lower};
 
-/// The shape ρ of a covariance function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The covariance function.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Kernel {
-    /// exp(−r²/2)
+    /// Squared exponential.
+    #[default]
     Rbf,
-    /// exp(−r)
+    /// Matérn, smoothness 1/2.
     Matern12,
-    /// (1 + √3 r) exp(−√3 r)
+    /// Matérn, smoothness 3/2.
     Matern32,
-    /// (1 + √5 r + 5r²/3) exp(−√5 r)
+    /// Matérn, smoothness 5/2.
     Matern52,
 }
 

@@ -12,8 +12,8 @@ use super::{JITTER, Level, SparseGp, SparseOptions, State, bound_with_gradient};
 use crate::gp::GpError;
 use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_distance};
 use crate::gp::hyper::{Evaluation, Objective, Settings, Walls, maximise};
-use crate::gp::inducing::{Candidates, Choice, Member};
-use crate::gp::kernel::{Covariance, Free, Hyper, Kernel, Stationary, column_means};
+use crate::gp::inducing::{Candidates, Choice, InducingOptions, Member};
+use crate::gp::kernel::{Covariance, Free, Hyper, Kernel, Stationary, StationaryOptions, column_means};
 use crate::gp::linalg::raised;
 use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
@@ -40,6 +40,8 @@ pub fn fit(
 ) -> Result<SparseGp, GpError> {
     check_training(x, y)?;
     check_options(options, x.nrows())?;
+    let StationaryOptions { kernel, hyperparameters, .. } = options.stationary;
+    let free = hyperparameters.optimise;
     let x = x.as_standard_layout();
     let subset =
         sample_without_replacement(&mut key.with("sparse.subset").generator(), x.nrows(), options.subset.max(1));
@@ -48,29 +50,27 @@ pub fn fit(
     let distance = median_distance(x_sub.view());
     let mut walls = exact::walls(start.lengths.len(), distance, x.nrows());
     walls.upper[0] = LARGEST_VARIANCE.ln();
-    let mut fitter = Fitter { x: x.view(), y, options, key, given: start.clone(), walls, jitter: JITTER };
+    let mut fitter = Fitter { x: x.view(), y, options, key, free, given: start.clone(), walls, jitter: JITTER };
     let mut best = fitter.rounds(&start, "first", observer)?;
     let share = match linear_share(x.view(), y) {
         Err(error) if !error.is_recoverable() => return Err(error),
         share => share.unwrap_or(0.0),
     };
-    if best.collapsed(share) && options.free != Free::NONE {
-        let again = fitter.rounds(
-            &keep_fixed(smooth_start(&start, distance, share), &start, options.free),
-            "again",
-            observer,
-        )?;
+    if best.collapsed(share) && free != Free::NONE {
+        let again =
+            fitter.rounds(&keep_fixed(smooth_start(&start, distance, share), &start, free), "again", observer)?;
         if !again.collapsed(share) || again.bound > best.bound {
             best = again;
         }
     }
     observer.phase(Phase::Condition);
-    SparseGp::condition(x.view(), y, options.kernel, &best.hyper, &best.rows, best.jitter)
+    SparseGp::condition(x.view(), y, kernel, &best.hyper, &best.rows, best.jitter)
 }
 
 fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
-    let Some(rows) = &options.rows else {
-        if options.count == 0 || options.candidates == Candidates::Count(0) {
+    let InducingOptions { count, candidates, rows } = &options.inducing;
+    let Some(rows) = rows else {
+        if *count == 0 || *candidates == Candidates::Count(0) {
             return Err(GpError::value("a sparse model needs at least one inducing point, and candidates for it"));
         }
         return Ok(());
@@ -78,7 +78,7 @@ fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
     let mut sorted = rows.clone();
     sorted.sort_unstable();
     sorted.dedup();
-    if rows.is_empty() || sorted.len() != rows.len() || sorted.last().is_some_and(|last| *last >= n) {
+    if rows.is_empty() || sorted.len() != rows.len() || sorted.last().is_some_and(|last| *last >= n as u64) {
         return Err(GpError::value(format!("inducing rows must be different rows of the {n} training rows")));
     }
     Ok(())
@@ -92,16 +92,7 @@ fn start(
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<Hyper, GpError> {
-    let exact = ExactOptions {
-        kernel: options.kernel,
-        ard: options.ard,
-        variance: options.variance,
-        length: options.length,
-        noise: options.noise,
-        free: options.free,
-        starts: options.starts,
-        subset: SCOUTED,
-    };
+    let exact = ExactOptions { stationary: options.stationary, starts: options.starts, subset: SCOUTED };
     Ok(exact::fit(x.view(), y, &exact, &key.with("sparse.start"), observer)?.hyper().clone())
 }
 
@@ -143,6 +134,7 @@ struct Fitter<'a> {
     y: ArrayView1<'a, f64>,
     options: &'a SparseOptions,
     key: &'a StreamKey,
+    free: Free,
     // Values of the parameters that are not free.
     given: Hyper,
     walls: Walls,
@@ -153,15 +145,15 @@ struct Fitter<'a> {
 impl Fitter<'_> {
     // Chooses and fits `rounds` times; the best round by its bound.
     fn rounds(&mut self, start: &Hyper, name: &str, observer: &mut dyn Observer) -> Result<Round, GpError> {
-        let fixed = self.options.free == Free::NONE;
-        let rounds = if fixed || self.options.rows.is_some() { 1 } else { self.options.rounds.max(1) };
+        let fixed = self.free == Free::NONE;
+        let rounds = if fixed || self.options.inducing.rows.is_some() { 1 } else { self.options.rounds.max(1) };
         let mut hyper = start.clone();
         let mut best: Option<Round> = None;
         for index in 0..rounds {
             let round = Number { index, last: index + 1 == rounds };
             let key = self.key.with("sparse.select").with(name).with_index(index as u64);
-            let rows = match &self.options.rows {
-                Some(rows) => rows.clone(),
+            let rows = match &self.options.inducing.rows {
+                Some(rows) => rows.iter().map(|row| *row as usize).collect(),
                 None => self.raising(|fitter| fitter.select(&hyper, round, &key, observer))?,
             };
             let settings = if round.last { POLISH } else { SETTLE };
@@ -190,7 +182,7 @@ impl Fitter<'_> {
     }
 
     fn covariance(&self, hyper: &Hyper) -> Result<Stationary, GpError> {
-        Stationary::new(self.options.kernel, hyper, self.x, &column_means(self.x))
+        Stationary::new(self.options.stationary.kernel, hyper, self.x, &column_means(self.x))
     }
 
     // Chooses points at fixed hyper-parameters. All rounds but the last only serve the hyper-parameters, and see no
@@ -227,12 +219,12 @@ impl Fitter<'_> {
         let state = State::new(covariance, y, &[], self.level(hyper))?;
         let choice = Choice {
             y,
-            candidates: self.options.candidates,
+            candidates: self.options.inducing.candidates,
             key: key.clone(),
             trace: trace_point(hyper, "select", round.index),
         };
         let mut members = [Member { covariance, state }];
-        choice.grow(&mut members, self.options.count.min(y.len()), observer)?;
+        choice.grow(&mut members, (self.options.inducing.count as usize).min(y.len()), observer)?;
         Ok(members[0].state.rows().to_vec())
     }
 
@@ -248,15 +240,15 @@ impl Fitter<'_> {
         let objective = Bound {
             x: self.x,
             y: self.y,
-            kernel: self.options.kernel,
+            kernel: self.options.stationary.kernel,
             rows,
             jitter: self.jitter,
             round,
             seen: RefCell::default(),
         };
-        let mask = self.options.free.mask(start.lengths.len());
+        let mask = self.free.mask(start.lengths.len());
         let maximum = maximise(&objective, &start.to_log(), &mask, &self.walls, settings, observer)?;
-        Ok(keep_fixed(Hyper::from_log(&maximum.theta)?, &self.given, self.options.free))
+        Ok(keep_fixed(Hyper::from_log(&maximum.theta)?, &self.given, self.free))
     }
 
     fn evaluate(&self, hyper: &Hyper, rows: Vec<usize>) -> Result<Round, GpError> {
