@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::{TRAINING_COVARIANCE, check_training};
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective};
-use crate::gp::kernel::{Hyper, Kernel, Points, ROW_TILE, column_means, covariance_lower};
+use crate::gp::kernel::{Hyper, Kernel, Points, ROW_TILE, Shape, column_means, covariance_lower, for_kernel};
 use crate::gp::linalg::Cholesky;
 use crate::gp::observer::TracePoint;
 
@@ -72,9 +72,8 @@ impl Derivatives<'_> {
             .into_par_iter()
             .map(|first| {
                 let mut sums = vec![0.0; parameters];
-                for i in first..(first + ROW_TILE).min(n) {
-                    self.add_row(i, &mut sums);
-                }
+                let rows = first..(first + ROW_TILE).min(n);
+                for_kernel!(self.kernel, shape => rows.for_each(|i| self.add_row(shape, i, &mut sums)));
                 sums
             })
             .collect();
@@ -88,7 +87,7 @@ impl Derivatives<'_> {
     }
 
     // Adds row i of ½ tr(W ∂K); an entry below the diagonal stands for its mirror image too.
-    fn add_row(&self, i: usize, sums: &mut [f64]) {
+    fn add_row(&self, shape: impl Shape, i: usize, sums: &mut [f64]) {
         let k = self.k_nn.slice(s![i, ..i]);
         let r2 = self.distances.slice(s![i, ..i]);
         let inverse = self.inverse.slice(s![i, ..i]);
@@ -99,7 +98,7 @@ impl Derivatives<'_> {
         for j in 0..i {
             let w = alpha_i * self.alpha[j] - inverse[j];
             by_variance += w * k[j];
-            let by_r2 = w * self.kernel.length_weight(k[j], r2[j]);
+            let by_r2 = w * shape.length_weight(k[j], r2[j]);
             if ard {
                 let (a, b) = (rows.row(i), rows.row(j));
                 for (sum, (a, b)) in sums[1..].iter_mut().zip(a.iter().zip(b)) {
