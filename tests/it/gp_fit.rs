@@ -190,7 +190,7 @@ fn awkward_data_fit_too() {
     quick(&x, &Array1::zeros(30), &options);
     quick(&(x.clone() * 1e6), &y, &options);
     quick(&(x.clone() * 1e-6), &y, &options);
-    // An exact function without noise: γ² runs to its wall.
+    // An exact function without noise: γ² runs to its lower bound.
     quick(
         &x,
         &x.column(0).to_owned(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{ExactGp, LogMarginal, check_training};
 use crate::gp::GpError;
-use crate::gp::hyper::{Maximum, Settings, Walls, maximise};
+use crate::gp::hyper::{Maximum, Settings, SoftBounds, maximise};
 use crate::gp::kernel::{Free, Hyper, StationaryOptions};
 use crate::gp::observer::{Observer, Phase, Progress, Recorder};
 use crate::gp::random::{StreamKey, sample_without_replacement, uniform};
@@ -31,12 +31,12 @@ impl Default for ExactOptions {
     }
 }
 
-/// Searches on the subset need only find the right hill.
-const SCOUT: Settings = Settings { iterations: 60, tolerance: 1e-4 };
-/// Searches on all rows end when the likelihood is settled to this share.
-const POLISH: Settings = Settings { iterations: 200, tolerance: 1e-8 };
-/// How many of the starts are followed up on all rows.
-const POLISHED: usize = 2;
+/// Searches on the subset need only come near the right maximum.
+const ON_SUBSET: Settings = Settings { iterations: 60, tolerance: 1e-4 };
+/// Searches on all rows end when the likelihood changes by less than this share.
+const ON_ALL_ROWS: Settings = Settings { iterations: 200, tolerance: 1e-8 };
+/// How many of the maxima found on the subset are continued on all rows.
+const CONTINUED: usize = 2;
 
 /// Fits and conditions on x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
 ///
@@ -65,9 +65,9 @@ pub fn fit(
         if free.noise && starts[0].noise <= 0.0 {
             return Err(GpError::value("noise must be positive to start a fit"));
         }
-        let walls = walls(lengths, distance, x.nrows());
-        let scouts = scout(&x_sub, &y_sub, options, &starts, &mask, &walls, observer)?;
-        polish(x, y, options, scouts, &mask, &walls, observer)?
+        let bounds = soft_bounds(lengths, distance, x.nrows());
+        let found = search_subset(&x_sub, &y_sub, options, &starts, &mask, &bounds, observer)?;
+        search_all_rows(x, y, options, found, &mask, &bounds, observer)?
     } else {
         starts[0].clone()
     };
@@ -86,13 +86,13 @@ pub(crate) fn keep_fixed(fitted: Hyper, given: &Hyper, free: Free) -> Hyper {
 }
 
 // Runs every start on the subset, in parallel; the best first. Traces are reported in the order of the starts.
-fn scout(
+fn search_subset(
     x: &ndarray::Array2<f64>,
     y: &Array1<f64>,
     options: &ExactOptions,
     starts: &[Hyper],
     mask: &[bool],
-    walls: &Walls,
+    bounds: &SoftBounds,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Maximum>, GpError> {
     let shared: &dyn Observer = observer;
@@ -108,7 +108,7 @@ fn scout(
                 phase: "hyper.start",
             };
             let mut recorder = Recorder::new(shared);
-            let result = maximise(&objective, &start.to_log(), mask, walls, &SCOUT, &mut recorder);
+            let result = maximise(&objective, &start.to_log(), mask, bounds, &ON_SUBSET, &mut recorder);
             (result, recorder.points)
         })
         .collect();
@@ -133,21 +133,21 @@ fn scout(
     }
 }
 
-fn polish(
+fn search_all_rows(
     x: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
     options: &ExactOptions,
-    scouts: Vec<Maximum>,
+    found: Vec<Maximum>,
     mask: &[bool],
-    walls: &Walls,
+    bounds: &SoftBounds,
     observer: &mut dyn Observer,
 ) -> Result<Hyper, GpError> {
     let mut best: Option<Maximum> = None;
     let mut failure = GpError::value("a fit needs at least one start");
-    for (number, scout) in choose(scouts).into_iter().enumerate() {
+    for (number, start) in choose(found).into_iter().enumerate() {
         let objective =
             LogMarginal { x, y, kernel: options.stationary.kernel, start: number as i32, phase: "hyper.polish" };
-        match maximise(&objective, &scout.theta, mask, walls, &POLISH, observer) {
+        match maximise(&objective, &start.theta, mask, bounds, &ON_ALL_ROWS, observer) {
             Ok(maximum) if best.as_ref().is_none_or(|b| maximum.at.value > b.at.value) => {
                 best = Some(maximum);
             }
@@ -159,20 +159,20 @@ fn polish(
     best.map_or(Err(failure), |maximum| Hyper::from_log(&maximum.theta))
 }
 
-// The best result, and the best one that is another hill; when the first explains nothing, one that does.
-fn choose(scouts: Vec<Maximum>) -> Vec<Maximum> {
+// The best maximum, and the best that differs from it; when the first explains nothing, one that does.
+fn choose(found: Vec<Maximum>) -> Vec<Maximum> {
     let mut chosen: Vec<Maximum> = Vec::new();
     let mut waiting = Vec::new();
-    for scout in scouts {
-        let new = chosen.iter().all(|other| differs(&scout, other));
-        let useful = chosen.first().is_none_or(|first| !all_noise(first)) || !all_noise(&scout);
-        if chosen.len() < POLISHED && new && useful {
-            chosen.push(scout);
+    for maximum in found {
+        let new = chosen.iter().all(|other| differs(&maximum, other));
+        let useful = chosen.first().is_none_or(|first| !all_noise(first)) || !all_noise(&maximum);
+        if chosen.len() < CONTINUED && new && useful {
+            chosen.push(maximum);
         } else if new {
-            waiting.push(scout);
+            waiting.push(maximum);
         }
     }
-    let room = POLISHED.saturating_sub(chosen.len());
+    let room = CONTINUED.saturating_sub(chosen.len());
     chosen.extend(waiting.into_iter().take(room));
     chosen
 }
@@ -190,18 +190,18 @@ fn all_noise(maximum: &Maximum) -> bool {
     }
 }
 
-/// Outside of what data can say: σ² and γ² for a target of variance 1, λ relative to the usual distance.
+/// Bounds beyond what data can tell: of σ² and γ² for a target of variance 1, of λ relative to the usual distance.
 ///
-/// The upper wall of σ² is the one that is met: data close to a polynomial (energy) are ever a little more likely
-/// with σ² → ∞ and λ → ∞ together, while predictions stay the same and the covariance becomes singular. The lower wall of γ² is met by
-/// rough kernels on smooth data, and by exact functions.
-pub(crate) fn walls(lengths: usize, distance: f64, n: usize) -> Walls {
+/// The upper bound of σ² is the one that is reached: data close to a polynomial (energy) become ever a little more likely
+/// with σ² → ∞ and λ → ∞ together, while predictions stay the same and the covariance becomes singular. The lower bound
+/// of γ² is reached by rough kernels on smooth data, and by exact functions.
+pub(crate) fn soft_bounds(lengths: usize, distance: f64, n: usize) -> SoftBounds {
     let range = |centre: f64, low: f64, high: f64| ((centre * low).ln(), (centre * high).ln());
     let mut sides = vec![range(1.0, 1e-6, 1e4)];
     sides.resize(lengths + 1, range(distance, 1e-4, 1e4));
     sides.push(range(1.0, 1e-6, 1e2));
     let (lower, upper) = sides.into_iter().unzip();
-    Walls { lower, upper, weight: n as f64 }
+    SoftBounds { lower, upper, weight: n as f64 }
 }
 
 // A spread of sensible starts, then random ones. What the user gives is the same in all of them, and when that

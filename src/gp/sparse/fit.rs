@@ -11,7 +11,7 @@ use super::linear::linear_share;
 use super::{JITTER, Level, SparseGp, SparseOptions, State, bound_with_gradient};
 use crate::gp::GpError;
 use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_distance};
-use crate::gp::hyper::{Evaluation, Objective, Settings, Walls, maximise};
+use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::inducing::{Candidates, Choice, InducingOptions, Member};
 use crate::gp::kernel::{Covariance, Free, Hyper, Kernel, Stationary, StationaryOptions, column_means};
 use crate::gp::linalg::raised;
@@ -19,14 +19,14 @@ use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
 
 /// Fits between two choices of points need only find the right region.
-const SETTLE: Settings = Settings { iterations: 30, tolerance: 1e-5 };
-/// The last fit ends when the bound is settled to this share.
-const POLISH: Settings = Settings { iterations: 100, tolerance: 1e-7 };
+const BETWEEN_CHOICES: Settings = Settings { iterations: 30, tolerance: 1e-5 };
+/// The last fit ends when the bound changes by less than this share.
+const LAST_FIT: Settings = Settings { iterations: 100, tolerance: 1e-7 };
 /// Rows of the subset on which the starts of the exact fit are tried.
-const SCOUTED: usize = 300;
+const START_ROWS: usize = 300;
 /// Rows that the choice of points looks at in all rounds but the last.
 const ROWS_OF_EARLY_ROUNDS: usize = 10_000;
-/// The upper wall of σ². Data close to a polynomial are ever a little more likely with σ² and λ → ∞ together; the
+/// The upper bound of σ². Data close to a polynomial become ever a little more likely with σ² and λ → ∞ together; the
 /// jitter is a share of σ² and must stay small against the noise.
 pub(crate) const LARGEST_VARIANCE: f64 = 1e3;
 
@@ -48,9 +48,9 @@ pub fn fit(
     let x_sub = x.select(Axis(0), &subset);
     let start = start(&x_sub, y.select(Axis(0), &subset).view(), options, key, observer)?;
     let distance = median_distance(x_sub.view());
-    let mut walls = exact::walls(start.lengths.len(), distance, x.nrows());
-    walls.upper[0] = LARGEST_VARIANCE.ln();
-    let mut fitter = Fitter { x: x.view(), y, options, key, free, given: start.clone(), walls, jitter: JITTER };
+    let mut bounds = exact::soft_bounds(start.lengths.len(), distance, x.nrows());
+    bounds.upper[0] = LARGEST_VARIANCE.ln();
+    let mut fitter = Fitter { x: x.view(), y, options, key, free, given: start.clone(), bounds, jitter: JITTER };
     let mut best = fitter.rounds(&start, "first", observer)?;
     let share = match linear_share(x.view(), y) {
         Err(error) if !error.is_recoverable() => return Err(error),
@@ -92,7 +92,7 @@ fn start(
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<Hyper, GpError> {
-    let exact = ExactOptions { stationary: options.stationary, starts: options.starts, subset: SCOUTED };
+    let exact = ExactOptions { stationary: options.stationary, starts: options.starts, subset: START_ROWS };
     Ok(exact::fit(x.view(), y, &exact, &key.with("sparse.start"), observer)?.hyper().clone())
 }
 
@@ -137,7 +137,7 @@ struct Fitter<'a> {
     free: Free,
     // Values of the parameters that are not free.
     given: Hyper,
-    walls: Walls,
+    bounds: SoftBounds,
     // Relative to σ². Stands still within a choice or a fit, and may rise between them.
     jitter: f64,
 }
@@ -156,7 +156,7 @@ impl Fitter<'_> {
                 Some(rows) => rows.iter().map(|row| *row as usize).collect(),
                 None => self.raising(|fitter| fitter.select(&hyper, round, &key, observer))?,
             };
-            let settings = if round.last { POLISH } else { SETTLE };
+            let settings = if round.last { LAST_FIT } else { BETWEEN_CHOICES };
             hyper = self.raising(|fitter| fitter.optimise(&hyper, &rows, index, &settings, observer))?;
             let this = self.evaluate(&hyper, rows)?;
             if best.as_ref().is_none_or(|best| this.bound > best.bound) {
@@ -221,7 +221,7 @@ impl Fitter<'_> {
             y,
             candidates: self.options.inducing.candidates,
             key: key.clone(),
-            trace: trace_point(hyper, "select", round.index),
+            trace: TracePoint { iteration: round.index as i32, ..TracePoint::at("select", hyper) },
         };
         let mut members = [Member { covariance, state }];
         choice.grow(&mut members, (self.options.inducing.count as usize).min(y.len()), observer)?;
@@ -247,7 +247,7 @@ impl Fitter<'_> {
             seen: RefCell::default(),
         };
         let mask = self.free.mask(start.lengths.len());
-        let maximum = maximise(&objective, &start.to_log(), &mask, &self.walls, settings, observer)?;
+        let maximum = maximise(&objective, &start.to_log(), &mask, &self.bounds, settings, observer)?;
         Ok(keep_fixed(Hyper::from_log(&maximum.theta)?, &self.given, self.free))
     }
 
@@ -255,25 +255,6 @@ impl Fitter<'_> {
         let state = State::new(&self.covariance(hyper)?, self.y, &rows, self.level(hyper))?;
         let (bound, explained) = (state.bound(), state.explained());
         Ok(Round { hyper: hyper.clone(), rows, jitter: self.jitter, bound, explained })
-    }
-}
-
-// What the steps of a choice or a fit have in common.
-fn trace_point(hyper: &Hyper, phase: &'static str, round: usize) -> TracePoint {
-    TracePoint {
-        particle: 0,
-        iteration: round as i32,
-        phase,
-        step: 0,
-        log_likelihood: f64::NAN,
-        bound: None,
-        acceptance: None,
-        step_size: None,
-        variance: hyper.variance,
-        length: hyper.length(),
-        noise: hyper.noise,
-        jitter: 0.0,
-        inducing: 0,
     }
 }
 
@@ -302,18 +283,16 @@ impl Objective for Bound<'_> {
     }
 
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {
-        let exp = |i: usize| theta.get(i).map_or(f64::NAN, |v| v.exp());
-        let lengths = (1..theta.len().saturating_sub(1)).map(exp).collect();
-        let hyper = Hyper { variance: exp(0), lengths, noise: exp(theta.len().saturating_sub(1)) };
         let seen = self.seen.borrow();
         let log_likelihood = seen.iter().rev().find(|(at, _)| at == theta).map_or(f64::NAN, |(_, value)| *value);
         TracePoint {
+            iteration: self.round as i32,
             step,
             log_likelihood,
             bound: Some(at.value),
             jitter: at.jitter,
             inducing: self.rows.len() as i32,
-            ..trace_point(&hyper, "hyper.bound", self.round)
+            ..TracePoint::at_log("hyper.bound", theta)
         }
     }
 }
