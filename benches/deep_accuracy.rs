@@ -13,7 +13,7 @@ use ndarray::{Array1, Array2, Axis};
 use stride_pipe::eval::folds::{Fold, holdout, kfold};
 use stride_pipe::gp::deep::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start, fit};
 use stride_pipe::gp::exact::ExactOptions;
-use stride_pipe::gp::inducing::Candidates;
+use stride_pipe::gp::inducing::{Candidates, InducingOptions};
 use stride_pipe::gp::observer::{Observer, Phase, Progress, TracePoint};
 use stride_pipe::gp::random::{StreamKey, below};
 use stride_pipe::gp::scaling::Scaling;
@@ -123,9 +123,10 @@ fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
     } else {
         let candidates = match number("candidates", 1000) {
             0 => Candidates::All,
-            count => Candidates::Count(count),
+            count => Candidates::Count(count as u32),
         };
-        Start::Sparse(SparseOptions { count: number("m", 50), candidates, ..SparseOptions::default() })
+        let inducing = InducingOptions { count: number("m", 50) as u32, candidates, rows: None };
+        Start::Sparse(SparseOptions { inducing, ..SparseOptions::default() })
     };
     let sampler = match (given.get("pcn"), given.get("hmc").and_then(|text| text.split_once('x'))) {
         (Some(steps), _) => SamplerKind::Pcn { steps: steps.parse().unwrap() },

@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode};
 
 use ndarray::{Array1, Array2, s};
 use stride_pipe::gp::deep::{DeepGp, DeepOptions, HiddenKind, LogDensity, SamplerKind, Start, fit};
-use stride_pipe::gp::inducing::{Candidates, Choice, Member};
+use stride_pipe::gp::inducing::{Candidates, Choice, InducingOptions, Member};
 use stride_pipe::gp::kernel::{Kernel, Stationary};
 use stride_pipe::gp::observer::{Silent, TracePoint};
 use stride_pipe::gp::random::{StreamKey, standard_normal};
@@ -44,8 +44,7 @@ const PARTS: [(&str, fn()); 6] = [
 
 fn small_fit(x: &Array2<f64>, y: &Array1<f64>, sampler: SamplerKind) -> DeepGp {
     let start = SparseOptions {
-        count: 20,
-        candidates: Candidates::Count(100),
+        inducing: InducingOptions { count: 20, candidates: Candidates::Count(100), rows: None },
         subset: 60,
         starts: 1,
         rounds: 1,

@@ -11,7 +11,8 @@ use common::{SETS, Set, read};
 
 use ndarray::{Array1, Array2, Axis};
 use stride_pipe::eval::folds::{Fold, holdout, kfold};
-use stride_pipe::gp::inducing::Candidates;
+use stride_pipe::gp::inducing::{Candidates, InducingOptions};
+use stride_pipe::gp::kernel::StationaryOptions;
 use stride_pipe::gp::observer::{Observer, Phase, Progress, TracePoint};
 use stride_pipe::gp::random::{StreamKey, below};
 use stride_pipe::gp::scaling::Scaling;
@@ -113,9 +114,13 @@ fn main() {
         println!("{}: {} rows, {} features", set.name, x.nrows(), x.ncols());
         for m in counts.split(',') {
             let options = SparseOptions {
-                count: m.parse().unwrap(),
-                ard: flag("ard"),
-                candidates: Candidates::Count(value("candidates").map_or(1000, |v| v.parse().unwrap())),
+                stationary: StationaryOptions { ard: flag("ard"), ..StationaryOptions::default() },
+                inducing: InducingOptions {
+                    count: m.parse().unwrap(),
+                    candidates: value("candidates")
+                        .map_or(Candidates::default(), |v| Candidates::Count(v.parse().unwrap())),
+                    rows: None,
+                },
                 rounds: value("rounds").map_or(SparseOptions::default().rounds, |v| v.parse().unwrap()),
                 ..SparseOptions::default()
             };

@@ -23,7 +23,7 @@ pub fn report() {
         let level = Level { noise: hyper.noise, jitter: JITTER };
         let rows = spread(ROWS, m, 0);
         let start = State::new(&covariance, y.view(), &rows, level).unwrap();
-        let (candidates, key) = (Candidates::Count(CANDIDATES), StreamKey::new(2));
+        let (candidates, key) = (Candidates::Count(CANDIDATES as u32), StreamKey::new(2));
         let choice = Choice { y: y.view(), candidates, key, trace: TracePoint::default() };
         let before = peak();
         let seconds = best(2, || {

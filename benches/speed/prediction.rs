@@ -1,7 +1,7 @@
 //! Prediction: rows per second against what plain matrix products would allow.
 
 use stride_pipe::gp::deep::{DeepOptions, HiddenKind, SamplerKind, Start, fit};
-use stride_pipe::gp::inducing::Candidates;
+use stride_pipe::gp::inducing::{Candidates, InducingOptions};
 use stride_pipe::gp::observer::Silent;
 use stride_pipe::gp::random::StreamKey;
 use stride_pipe::gp::sparse::SparseOptions;
@@ -20,7 +20,8 @@ pub fn report() {
     let few = 4000;
     let (x_few, y_few) = (x.slice(ndarray::s![..few, ..]), y.slice(ndarray::s![..few]));
     for m in [50, 125] {
-        let start = SparseOptions { count: m, candidates: Candidates::Count(200), ..SparseOptions::default() };
+        let inducing = InducingOptions { count: m, candidates: Candidates::Count(200), rows: None };
+        let start = SparseOptions { inducing, ..SparseOptions::default() };
         let options = DeepOptions {
             start: Start::Sparse(start),
             hidden: HiddenKind::Aca { rank: RANK, tolerance: 0.0, repivot: false },
@@ -35,7 +36,7 @@ pub fn report() {
         let means = best(3, || drop(model.predict(x.view(), false).unwrap()));
         let all = best(3, || drop(model.predict(x.view(), true).unwrap()));
         let peak = before.max(peak());
-        let (mf, d, r, s) = (m as f64, FEATURES as f64, RANK as f64, PARTICLES as f64);
+        let (mf, d, r, s) = (f64::from(m), FEATURES as f64, RANK as f64, PARTICLES as f64);
         // Per row: distances to the anchors; per particle hidden values, distances to the inducing points, means.
         let mean_flops = 2.0 * r * d + s * (2.0 * r * d + 2.0 * mf * d + 2.0 * mf);
         // And two triangular solves.

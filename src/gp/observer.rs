@@ -1,6 +1,7 @@
 //! How progress, traces and the wish to stop cross the border of the mathematics.
 
 use super::deep::Checkpoint;
+use super::kernel::Hyper;
 
 /// One line of the `traces` table, as far as the mathematics knows it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,6 +32,20 @@ pub struct TracePoint {
     pub jitter: f64,
     /// Number of inducing points; the training rows for an exact Gaussian process.
     pub inducing: i32,
+}
+
+impl TracePoint {
+    /// A point of a phase that knows the hyper-parameters only.
+    pub(crate) fn at(phase: &'static str, hyper: &Hyper) -> Self {
+        let (variance, length, noise) = (hyper.variance, hyper.length(), hyper.noise);
+        Self { phase, log_likelihood: f64::NAN, variance, length, noise, ..Self::default() }
+    }
+
+    /// The same from their logarithms.
+    pub(crate) fn at_log(phase: &'static str, theta: &[f64]) -> Self {
+        let unknown = |_| Hyper::isotropic(f64::NAN, f64::NAN, f64::NAN);
+        Self::at(phase, &Hyper::from_log(theta).unwrap_or_else(unknown))
+    }
 }
 
 /// How far a piece of work has come.

@@ -4,15 +4,19 @@ use crate::gp_deep_start::{Listener, quick_exact, quick_sparse};
 use crate::naive::regression;
 use stride_pipe::gp::GpError;
 use stride_pipe::gp::deep::{Architecture, Checkpoint, DeepOptions, HiddenKind, SamplerKind, Start, fit};
-use stride_pipe::gp::kernel::{Free, Kernel};
+use stride_pipe::gp::kernel::{Free, Hyperparameters, Kernel, StationaryOptions};
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
 use stride_pipe::gp::random::StreamKey;
 
 fn options(architecture: Architecture, free: Free, exact: bool) -> DeepOptions {
     let start = if exact {
-        Start::Exact(stride_pipe::gp::exact::ExactOptions { free, ..quick_exact(Kernel::Matern52) })
+        let mut start = quick_exact(Kernel::Matern52);
+        start.stationary.hyperparameters.optimise = free;
+        Start::Exact(start)
     } else {
-        Start::Sparse(stride_pipe::gp::sparse::SparseOptions { free, ..quick_sparse(Kernel::Matern52, 6) })
+        let mut start = quick_sparse(Kernel::Matern52, 6);
+        start.stationary.hyperparameters.optimise = free;
+        Start::Sparse(start)
     };
     DeepOptions {
         start,
@@ -97,7 +101,7 @@ fn given_inducing_points_stay() {
     let mut options = options(Architecture::Composition, Free::ALL, false);
     let Start::Sparse(sparse) = &mut options.start else { unreachable!() };
     let rows = vec![3, 30, 17, 41];
-    sparse.rows = Some(rows.clone());
+    sparse.inducing.rows = Some(rows.iter().map(|row| *row as u64).collect());
     let said = run(&options);
     assert!(said.checkpoints.iter().all(|state| state.inducing == rows));
     assert!(said.traces.iter().all(|point| point.phase != "exchange"));
@@ -151,7 +155,9 @@ fn jitter_grows_between_e_steps_when_it_has_to() {
         (options.hidden, options.exchanges) = (hidden, 0);
         // So long that all rows look the same.
         let Start::Sparse(sparse) = &mut options.start else { unreachable!() };
-        (sparse.kernel, sparse.variance, sparse.length, sparse.noise) = (Kernel::Rbf, Some(1.0), Some(50.0), Some(0.2));
+        let [variance, length, noise] = [1.0, 50.0, 0.2].map(Some);
+        let hyperparameters = Hyperparameters { variance, length, noise, optimise: Free::NONE };
+        sparse.stationary = StationaryOptions { kernel: Kernel::Rbf, ard: false, hyperparameters };
         let (x, y) = regression(81, 45, 2, 0.3);
         let run = |state: Option<Checkpoint>| {
             let mut listener = Listener::default();

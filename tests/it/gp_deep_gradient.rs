@@ -49,9 +49,15 @@ pub fn combinations() -> Vec<DeepOptions> {
                     (Kernel::Matern52, 4, PriorMean::Zero),
                 ] {
                     let start = if exact {
-                        Start::Exact(ExactOptions { kernel, ..ExactOptions::default() })
+                        Start::Exact(ExactOptions {
+                            stationary: crate::naive::options(kernel, false),
+                            ..ExactOptions::default()
+                        })
                     } else {
-                        Start::Sparse(SparseOptions { kernel, ..SparseOptions::default() })
+                        Start::Sparse(SparseOptions {
+                            stationary: crate::naive::options(kernel, false),
+                            ..SparseOptions::default()
+                        })
                     };
                     let sampler = SamplerKind::Hmc { transitions: 3, leapfrog: 4 };
                     all.push(DeepOptions {

@@ -13,11 +13,11 @@ pub const KINDS: [HiddenKind; 3] =
     [HiddenKind::Full, HiddenKind::Aca { rank: 7, tolerance: 1e-9, repivot: true }, HiddenKind::Sparse];
 
 pub fn sparse_start(kernel: Kernel) -> Start {
-    Start::Sparse(SparseOptions { kernel, ..SparseOptions::default() })
+    Start::Sparse(SparseOptions { stationary: crate::naive::options(kernel, false), ..SparseOptions::default() })
 }
 
 pub fn exact_start(kernel: Kernel) -> Start {
-    Start::Exact(ExactOptions { kernel, ..ExactOptions::default() })
+    Start::Exact(ExactOptions { stationary: crate::naive::options(kernel, false), ..ExactOptions::default() })
 }
 
 /// A problem with given parts: every third row is an inducing point.

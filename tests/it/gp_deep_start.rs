@@ -7,7 +7,7 @@ use stride_pipe::gp::deep::{
     Architecture, Checkpoint, DeepGp, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start, fit,
 };
 use stride_pipe::gp::exact::{self, ExactOptions};
-use stride_pipe::gp::inducing::Candidates;
+use stride_pipe::gp::inducing::{Candidates, InducingOptions};
 use stride_pipe::gp::kernel::Kernel;
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
 use stride_pipe::gp::predict::Prediction;
@@ -39,13 +39,14 @@ impl Observer for Listener {
 }
 
 /// A sparse start that is quick.
-pub fn quick_sparse(kernel: Kernel, count: usize) -> SparseOptions {
-    let candidates = Candidates::Count(20);
-    SparseOptions { kernel, count, candidates, starts: 2, subset: 60, rounds: 1, ..SparseOptions::default() }
+pub fn quick_sparse(kernel: Kernel, count: u32) -> SparseOptions {
+    let inducing = InducingOptions { count, candidates: Candidates::Count(20), rows: None };
+    let stationary = crate::naive::options(kernel, false);
+    SparseOptions { stationary, inducing, starts: 2, subset: 60, rounds: 1 }
 }
 
 pub fn quick_exact(kernel: Kernel) -> ExactOptions {
-    ExactOptions { kernel, starts: 2, subset: 60, ..ExactOptions::default() }
+    ExactOptions { stationary: crate::naive::options(kernel, false), starts: 2, subset: 60 }
 }
 
 fn data(architecture: Architecture, n: usize) -> (Array2<f64>, Array1<f64>, Array2<f64>) {

@@ -2,14 +2,21 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::naive::{normal_matrix, regression, with_threads};
+use crate::naive::{self, normal_matrix, regression, with_threads};
 use ndarray::{Array1, Array2};
 use stride_pipe::gp::GpError;
 use stride_pipe::gp::exact::{ExactGp, ExactOptions, fit, log_marginal_likelihood};
-use stride_pipe::gp::kernel::{Free, Hyper, Kernel, covariance};
+use stride_pipe::gp::kernel::{Free, Hyper, Hyperparameters, Kernel, StationaryOptions, covariance};
 use stride_pipe::gp::linalg::Cholesky;
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
 use stride_pipe::gp::random::StreamKey;
+
+fn with_hyperparameters(hyperparameters: Hyperparameters) -> ExactOptions {
+    ExactOptions {
+        stationary: StationaryOptions { hyperparameters, ..StationaryOptions::default() },
+        ..ExactOptions::default()
+    }
+}
 
 fn quick(x: &Array2<f64>, y: &Array1<f64>, options: &ExactOptions) -> ExactGp {
     fit(x.view(), y.view(), options, &StreamKey::new(1), &mut Silent).unwrap()
@@ -30,7 +37,8 @@ fn finds_the_hyper_parameters_of_a_draw() {
     for kernel in Kernel::ALL {
         let truth = Hyper::isotropic(1.0, 1.2, 0.02);
         let (x, y) = draw(kernel, &truth, 400, 2);
-        let options = ExactOptions { kernel, subset: 150, ..ExactOptions::default() };
+        let options =
+            ExactOptions { stationary: naive::options(kernel, false), subset: 150, ..ExactOptions::default() };
         let gp = quick(&x, &y, &options);
         let true_value = log_marginal_likelihood(x.view(), y.view(), kernel, &truth).unwrap().value;
         assert!(gp.log_likelihood() >= true_value, "{kernel}");
@@ -48,7 +56,11 @@ fn finds_the_hyper_parameters_of_a_draw() {
 fn one_length_per_feature_finds_the_idle_feature() {
     let (x, _) = regression(3, 200, 3, 0.0);
     let y = x.column(0).mapv(|v| (2.0 * v).sin() * 1.3);
-    let gp = quick(&x, &y, &ExactOptions { ard: true, subset: 120, ..ExactOptions::default() });
+    let gp = quick(
+        &x,
+        &y,
+        &ExactOptions { stationary: naive::options(Kernel::Rbf, true), subset: 120, ..ExactOptions::default() },
+    );
     let lengths = &gp.hyper().lengths;
     assert_eq!(lengths.len(), 3);
     assert!(lengths[1] > 20.0 * lengths[0] && lengths[2] > 20.0 * lengths[0], "{lengths:?}");
@@ -78,9 +90,11 @@ fn pure_noise_predicts_nothing() {
 #[test]
 fn only_the_free_parameters_move() {
     let (x, y) = regression(4, 80, 2, 0.2);
-    let base = ExactOptions { variance: Some(1.7), length: Some(0.9), noise: Some(0.3), ..ExactOptions::default() };
     let given = Hyper::isotropic(1.7, 0.9, 0.3);
-    let run = |free: Free| quick(&x, &y, &ExactOptions { free, ..base.clone() });
+    let run = |optimise: Free| {
+        let written = Hyperparameters { variance: Some(1.7), length: Some(0.9), noise: Some(0.3), optimise };
+        quick(&x, &y, &with_hyperparameters(written))
+    };
     let fixed = run(Free::NONE);
     assert_eq!(fixed.hyper(), &given);
     let partly = run(Free { noise: false, ..Free::ALL });
@@ -93,7 +107,8 @@ fn only_the_free_parameters_move() {
     let values = [&fixed, &noise_only, &partly, &all].map(ExactGp::log_likelihood);
     assert!(values[0] < values[1] && values[0] < values[2] && values[2] <= values[3] + 1e-6, "{values:?}");
     // Not given and not free: a value from the data, the same for every start.
-    let open = ExactOptions { free: Free { noise: true, ..Free::NONE }, ..ExactOptions::default() };
+    let optimise = Free { noise: true, ..Free::NONE };
+    let open = with_hyperparameters(Hyperparameters { optimise, ..Hyperparameters::default() });
     assert_eq!(quick(&x, &y, &open).hyper().variance, 1.0);
 }
 
@@ -126,7 +141,8 @@ impl Observer for Notebook {
 fn same_bits_and_same_traces_for_any_number_of_threads() {
     let (x, y) = regression(9, 260, 3, 0.1);
     for ard in [false, true] {
-        let options = ExactOptions { ard, subset: 130, ..ExactOptions::default() };
+        let options =
+            ExactOptions { stationary: naive::options(Kernel::Rbf, ard), subset: 130, ..ExactOptions::default() };
         let run = || {
             let mut notes = Notebook::default();
             let gp = fit(x.view(), y.view(), &options, &StreamKey::new(3), &mut notes).unwrap();
@@ -174,12 +190,15 @@ fn awkward_data_fit_too() {
     quick(&x, &Array1::zeros(30), &options);
     quick(&(x.clone() * 1e6), &y, &options);
     quick(&(x.clone() * 1e-6), &y, &options);
-    // An exact function without noise: γ² runs to its wall.
-    quick(&x, &x.column(0).to_owned(), &ExactOptions { ard: true, ..options.clone() });
+    // An exact function without noise: γ² runs to its lower bound.
+    quick(
+        &x,
+        &x.column(0).to_owned(),
+        &ExactOptions { stationary: naive::options(Kernel::Rbf, true), ..options.clone() },
+    );
     assert!(fit(x.view(), Array1::zeros(2).view(), &options, &StreamKey::new(1), &mut Silent).is_err());
-    let negative = ExactOptions { noise: Some(-1.0), ..options.clone() };
-    assert!(fit(x.view(), y.view(), &negative, &StreamKey::new(1), &mut Silent).is_err());
-    let zero = ExactOptions { noise: Some(0.0), ..options };
-    let error = fit(x.view(), y.view(), &zero, &StreamKey::new(1), &mut Silent).unwrap_err();
+    let noise = |noise: f64| with_hyperparameters(Hyperparameters { noise: Some(noise), ..Hyperparameters::default() });
+    assert!(fit(x.view(), y.view(), &noise(-1.0), &StreamKey::new(1), &mut Silent).is_err());
+    let error = fit(x.view(), y.view(), &noise(0.0), &StreamKey::new(1), &mut Silent).unwrap_err();
     insta::assert_snapshot!(error, @"invalid value: noise must be positive to start a fit");
 }

@@ -1,10 +1,10 @@
-//! The optimiser: awkward objectives, walls, failures, interruption.
+//! The optimiser: awkward objectives, bounds, failures, interruption.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use stride_pipe::gp::GpError;
-use stride_pipe::gp::hyper::{Evaluation, Maximum, Objective, Settings, Stop, Walls, maximise};
+use stride_pipe::gp::hyper::{Evaluation, Maximum, Objective, Settings, SoftBounds, Stop, maximise};
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
 
 struct Function<F> {
@@ -46,8 +46,8 @@ fn run<F: Fn(&[f64]) -> Result<(f64, Vec<f64>), GpError>>(
     observer: &mut dyn Observer,
 ) -> (Result<Maximum, GpError>, usize) {
     let objective = Function { f, calls: Cell::new(0) };
-    let walls = Walls { lower: vec![-20.0; start.len()], upper: vec![20.0; start.len()], weight: 10.0 };
-    let result = maximise(&objective, start, free, &walls, &SETTINGS, observer);
+    let bounds = SoftBounds { lower: vec![-20.0; start.len()], upper: vec![20.0; start.len()], weight: 10.0 };
+    let result = maximise(&objective, start, free, &bounds, &SETTINGS, observer);
     (result, objective.calls.get())
 }
 
@@ -92,7 +92,7 @@ fn walls_stop_a_run_to_infinity() {
     let found = run(|t| Ok((3.0 * t[0], vec![3.0])), &[0.0], &[true], &mut Silent).0.unwrap();
     // 3 = 2·10·excess
     assert!((found.theta[0] - 20.15).abs() < 1e-4, "{found:?}");
-    assert!((found.at.value - 3.0 * found.theta[0]).abs() < 1e-9, "the value is without the wall");
+    assert!((found.at.value - 3.0 * found.theta[0]).abs() < 1e-9, "the value is without the penalty");
 }
 
 #[test]

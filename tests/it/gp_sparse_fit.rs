@@ -3,17 +3,23 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::gp_sparse_battery::energy;
-use crate::naive::{normal_matrix, regression, with_threads};
+use crate::naive::{self, normal_matrix, regression, with_threads};
 use ndarray::{Array1, Array2, Axis, concatenate};
 use stride_pipe::gp::GpError;
-use stride_pipe::gp::inducing::Candidates;
-use stride_pipe::gp::kernel::{Free, Hyper, Kernel};
+use stride_pipe::gp::inducing::{Candidates, InducingOptions};
+use stride_pipe::gp::kernel::{Free, Hyper, Hyperparameters, Kernel, StationaryOptions};
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
 use stride_pipe::gp::random::StreamKey;
 use stride_pipe::gp::sparse::{JITTER, SparseGp, SparseOptions, bound_with_gradient, fit};
 
-fn options(count: usize) -> SparseOptions {
-    SparseOptions { count, candidates: Candidates::Count(60), subset: 150, starts: 3, ..SparseOptions::default() }
+fn options(count: u32) -> SparseOptions {
+    let inducing = InducingOptions { count, candidates: Candidates::Count(60), rows: None };
+    SparseOptions { inducing, subset: 150, starts: 3, ..SparseOptions::default() }
+}
+
+fn with_hyperparameters(count: u32, hyperparameters: Hyperparameters) -> SparseOptions {
+    let stationary = StationaryOptions { hyperparameters, ..StationaryOptions::default() };
+    SparseOptions { stationary, ..options(count) }
 }
 
 fn quick(x: &Array2<f64>, y: &Array1<f64>, options: &SparseOptions) -> SparseGp {
@@ -29,7 +35,7 @@ fn finds_the_signal() {
             let gp = quick(
                 &train.to_owned(),
                 &y.slice(ndarray::s![..500]).to_owned(),
-                &SparseOptions { kernel, ard, ..options(20) },
+                &SparseOptions { stationary: naive::options(kernel, ard), ..options(20) },
             );
             let errors = &gp.predict(test, false).unwrap().mean - &y.slice(ndarray::s![500..]);
             let smse = errors.mapv(|v| v * v).mean().unwrap();
@@ -74,8 +80,9 @@ fn a_start_at_all_noise_is_left() {
     // A given start that is nothing but noise, on data that are linear.
     let (x, _) = regression(2, 300, 3, 0.1);
     let y = x.column(0).mapv(|v| v - 0.01);
-    let start = SparseOptions { variance: Some(1e-5), length: Some(1e-3), noise: Some(1.0), ..options(15) };
-    let gp = quick(&x, &y, &start);
+    let [variance, length, noise] = [1e-5, 1e-3, 1.0].map(Some);
+    let start = Hyperparameters { variance, length, noise, optimise: Free::ALL };
+    let gp = quick(&x, &y, &with_hyperparameters(15, start));
     assert!(gp.hyper().noise < 0.3, "{:?}", gp.hyper());
 }
 
@@ -90,21 +97,20 @@ fn pure_noise_predicts_nothing() {
 fn given_values_and_rows_are_kept() {
     let (x, y) = regression(4, 200, 2, 0.2);
     let rows = vec![7, 3, 150, 42, 99];
-    let base = SparseOptions {
-        variance: Some(1.7),
-        length: Some(0.9),
-        noise: Some(0.3),
-        rows: Some(rows.clone()),
-        ..options(50)
+    let given = |optimise: Free, rows: Option<&[usize]>| {
+        let written = Hyperparameters { variance: Some(1.7), length: Some(0.9), noise: Some(0.3), optimise };
+        let mut options = with_hyperparameters(5, written);
+        options.inducing.rows = rows.map(|rows| rows.iter().map(|row| *row as u64).collect());
+        quick(&x, &y, &options)
     };
-    let fixed = quick(&x, &y, &SparseOptions { free: Free::NONE, ..base.clone() });
+    let fixed = given(Free::NONE, Some(&rows));
     assert_eq!((fixed.hyper(), fixed.rows()), (&Hyper::isotropic(1.7, 0.9, 0.3), &rows[..]));
-    let partly = quick(&x, &y, &SparseOptions { free: Free { noise: false, ..Free::ALL }, ..base.clone() });
+    let partly = given(Free { noise: false, ..Free::ALL }, Some(&rows));
     assert_eq!((partly.hyper().noise, partly.rows()), (0.3, &rows[..]));
-    let all = quick(&x, &y, &base);
+    let all = given(Free::ALL, Some(&rows));
     assert!(fixed.bound() < partly.bound() && partly.bound() <= all.bound() + 1e-6);
     // Without given rows they are chosen, also at fixed values.
-    let chosen = quick(&x, &y, &SparseOptions { free: Free::NONE, rows: None, count: 5, ..base });
+    let chosen = given(Free::NONE, None);
     assert!(chosen.bound() > fixed.bound());
     assert_eq!(chosen.hyper(), fixed.hyper());
 }
@@ -193,12 +199,14 @@ fn bad_options_are_refused() {
     };
     let error = refuse(options(0));
     insta::assert_snapshot!(error, @"invalid value: a sparse model needs at least one inducing point, and candidates for it");
-    assert!(matches!(
-        refuse(SparseOptions { candidates: Candidates::Count(0), ..options(2) }),
-        GpError::BadValue { .. }
-    ));
-    let error = refuse(SparseOptions { rows: Some(vec![1, 1]), ..options(2) });
+    let inducing = |candidates, rows| {
+        let inducing = InducingOptions { count: 2, candidates, rows };
+        refuse(SparseOptions { inducing, ..options(2) })
+    };
+    assert!(matches!(inducing(Candidates::Count(0), None), GpError::BadValue { .. }));
+    let error = inducing(Candidates::Count(60), Some(vec![1, 1]));
     insta::assert_snapshot!(error, @"invalid value: inducing rows must be different rows of the 30 training rows");
-    assert!(matches!(refuse(SparseOptions { rows: Some(vec![30]), ..options(2) }), GpError::BadValue { .. }));
-    assert!(matches!(refuse(SparseOptions { noise: Some(-1.0), ..options(2) }), GpError::BadValue { .. }));
+    assert!(matches!(inducing(Candidates::Count(60), Some(vec![30])), GpError::BadValue { .. }));
+    let negative = Hyperparameters { noise: Some(-1.0), ..Hyperparameters::default() };
+    assert!(matches!(refuse(with_hyperparameters(2, negative)), GpError::BadValue { .. }));
 }

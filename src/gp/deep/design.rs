@@ -210,7 +210,7 @@ fn principal_directions(x: ArrayView2<'_, f64>, width: usize) -> Result<Array2<f
     let mut moments = Array2::zeros((d, d));
     add_gram(centred.view(), moments.view_mut())?;
     moments /= n.max(1) as f64;
-    eigenvectors(moments.view_mut())?;
+    let moments = eigenvectors(moments)?;
     for k in 0..width {
         let mut direction = moments.row(d - 1 - k).to_owned();
         // The sign of an eigenvector is arbitrary: its largest entry is to be positive.

@@ -13,7 +13,7 @@ use super::start::{pivot_rows, stationary_fit, walls};
 use super::target::{Density, LogDensity};
 use crate::gp::GpError;
 use crate::gp::exact;
-use crate::gp::hyper::Walls;
+use crate::gp::hyper::SoftBounds;
 use crate::gp::inducing::{Candidates, Choice};
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
@@ -29,7 +29,7 @@ pub(super) struct Fit<'a> {
     pub chains: Vec<Chain>,
     // ξ of every chain at earlier moves of the frozen chain at its end, as far as the mixture keeps them.
     earlier: Vec<Vec<Vec<Array2<f64>>>>,
-    walls: Walls,
+    walls: SoftBounds,
     // EM iterations that are done.
     iteration: usize,
     // ℓ of every chain after every round of moves of the frozen phase, and its acceptance.
@@ -350,7 +350,7 @@ impl<'a> Fit<'a> {
     // Moves inducing points and hyper-parameters; hidden values at all rows stand still.
     fn m_step(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
         let exchanges = match &self.options.start {
-            Start::Sparse(options) if options.rows.is_none() => self.options.exchanges,
+            Start::Sparse(options) if options.inducing.rows.is_none() => self.options.exchanges,
             _ => 0,
         };
         let free = self.options.start.free();
@@ -416,7 +416,7 @@ impl<'a> Fit<'a> {
 
     fn candidates(&self) -> Candidates {
         match &self.options.start {
-            Start::Sparse(options) => options.candidates,
+            Start::Sparse(options) => options.inducing.candidates,
             Start::Exact(_) => Candidates::All,
         }
     }

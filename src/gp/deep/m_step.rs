@@ -11,7 +11,7 @@ use super::options::Architecture;
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::exact::log_marginal_likelihood;
-use crate::gp::hyper::{Evaluation, Objective, Settings, Walls, maximise};
+use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::inducing::{Choice, Member};
 use crate::gp::kernel::{Free, Hyper};
 use crate::gp::observer::{Observer, TracePoint};
@@ -63,7 +63,7 @@ impl Held<'_> {
         start: &Hyper,
         inducing: Option<&[usize]>,
         free: Free,
-        walls: &Walls,
+        walls: &SoftBounds,
         trace: TracePoint,
         observer: &mut dyn Observer,
     ) -> Result<Hyper, GpError> {

@@ -87,16 +87,16 @@ impl Start {
     /// The covariance function of all layers.
     pub fn kernel(&self) -> Kernel {
         match self {
-            Self::Sparse(options) => options.kernel,
-            Self::Exact(options) => options.kernel,
+            Self::Sparse(options) => options.stationary.kernel,
+            Self::Exact(options) => options.stationary.kernel,
         }
     }
 
     /// Which hyper-parameters may move.
     pub fn free(&self) -> Free {
         match self {
-            Self::Sparse(options) => options.free,
-            Self::Exact(options) => options.free,
+            Self::Sparse(options) => options.stationary.hyperparameters.optimise,
+            Self::Exact(options) => options.stationary.hyperparameters.optimise,
         }
     }
 }

@@ -5,7 +5,7 @@ use ndarray::{ArrayView1, ArrayView2};
 use super::options::{DeepOptions, Start};
 use crate::gp::GpError;
 use crate::gp::exact;
-use crate::gp::hyper::Walls;
+use crate::gp::hyper::SoftBounds;
 use crate::gp::kernel::Hyper;
 use crate::gp::observer::Observer;
 use crate::gp::random::{StreamKey, sample_without_replacement};
@@ -37,10 +37,10 @@ pub(super) fn pivot_rows(key: &StreamKey, n: usize) -> Vec<usize> {
 }
 
 /// Bounds of the hyper-parameters in the M step.
-pub(super) fn walls(x: ArrayView2<'_, f64>, key: &StreamKey) -> Walls {
+pub(super) fn walls(x: ArrayView2<'_, f64>, key: &StreamKey) -> SoftBounds {
     let subset = sample_without_replacement(&mut key.with("deep").with("walls").generator(), x.nrows(), 500);
     let distance = exact::median_distance(x.select(ndarray::Axis(0), &subset).view());
-    let mut walls = exact::walls(1, distance, x.nrows());
+    let mut walls = exact::soft_bounds(1, distance, x.nrows());
     walls.upper[0] = sparse::LARGEST_VARIANCE.ln();
     walls
 }

@@ -182,9 +182,9 @@ impl Local {
             self.kernel.covariances(self.variance, k);
             self.damp(first + i, other, k);
             let a = self.lengths[first + i];
-            for ((q, k), length) in q.iter_mut().zip(&*k).zip(&other.lengths) {
-                let w = self.kernel.length_weight(*k, *q);
-                *q = (dimension * k - w * *q) / (a * a + length * length);
+            self.kernel.length_weights(k, q, |w, q| w * q);
+            for ((wq, k), length) in q.iter_mut().zip(&*k).zip(&other.lengths) {
+                *wq = (dimension * k - *wq) / (a * a + length * length);
             }
         }
         slopes.one.slice_mut(s![..b, ..]).assign(&k);

@@ -2,56 +2,41 @@
 
 use ndarray::{Array1, ArrayView1, ArrayView2, Axis};
 use rayon::prelude::*;
+use serde::Serialize;
 
 use super::{ExactGp, LogMarginal, check_training};
 use crate::gp::GpError;
-use crate::gp::hyper::{Maximum, Settings, Walls, maximise};
-use crate::gp::kernel::{Free, Hyper, Kernel};
+use crate::gp::hyper::{Maximum, Settings, SoftBounds, maximise};
+use crate::gp::kernel::{Free, Hyper, StationaryOptions};
 use crate::gp::observer::{Observer, Phase, Progress, Recorder};
 use crate::gp::random::{StreamKey, sample_without_replacement, uniform};
 
 /// How to fit an exact Gaussian process.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExactOptions {
-    /// The covariance function.
-    pub kernel: Kernel,
-    /// One length per feature instead of a common one.
-    pub ard: bool,
-    /// Where σ² starts, or stays when it is not free; `None`: from the data.
-    pub variance: Option<f64>,
-    /// Where every λ starts, or stays; `None`: from the data.
-    pub length: Option<f64>,
-    /// Where γ² starts, or stays; `None`: from the data.
-    pub noise: Option<f64>,
-    /// Which of them are optimised.
-    pub free: Free,
+    /// Kernel and hyper-parameters.
+    #[serde(flatten)]
+    pub stationary: StationaryOptions,
     /// Number of starts tried on a subset.
+    #[serde(skip)]
     pub starts: usize,
     /// Number of rows of that subset.
+    #[serde(skip)]
     pub subset: usize,
 }
 
 impl Default for ExactOptions {
     fn default() -> Self {
-        Self {
-            kernel: Kernel::Rbf,
-            ard: false,
-            variance: None,
-            length: None,
-            noise: None,
-            free: Free::ALL,
-            starts: 5,
-            subset: 300,
-        }
+        Self { stationary: StationaryOptions::default(), starts: 5, subset: 300 }
     }
 }
 
-/// Searches on the subset need only find the right hill.
-const SCOUT: Settings = Settings { iterations: 60, tolerance: 1e-4 };
-/// Searches on all rows end when the likelihood is settled to this share.
-const POLISH: Settings = Settings { iterations: 200, tolerance: 1e-8 };
-/// How many of the starts are followed up on all rows.
-const POLISHED: usize = 2;
+/// Searches on the subset need only come near the right maximum.
+const ON_SUBSET: Settings = Settings { iterations: 60, tolerance: 1e-4 };
+/// Searches on all rows end when the likelihood changes by less than this share.
+const ON_ALL_ROWS: Settings = Settings { iterations: 200, tolerance: 1e-8 };
+/// How many of the maxima found on the subset are continued on all rows.
+const CONTINUED: usize = 2;
 
 /// Fits and conditions on x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
 ///
@@ -65,8 +50,10 @@ pub fn fit(
     observer: &mut dyn Observer,
 ) -> Result<ExactGp, GpError> {
     check_training(x, y)?;
-    let lengths = if options.ard { x.ncols() } else { 1 };
-    let mask = options.free.mask(lengths);
+    let StationaryOptions { kernel, ard, hyperparameters } = options.stationary;
+    let free = hyperparameters.optimise;
+    let lengths = if ard { x.ncols() } else { 1 };
+    let mask = free.mask(lengths);
     let subset = sample_without_replacement(&mut key.with("subset").generator(), x.nrows(), options.subset.max(1));
     let x_sub = x.select(Axis(0), &subset);
     let y_sub = y.select(Axis(0), &subset);
@@ -75,18 +62,18 @@ pub fn fit(
     starts[0].check(x.ncols())?;
     observer.phase(Phase::Hyper);
     let hyper = if mask.contains(&true) {
-        if options.free.noise && starts[0].noise <= 0.0 {
+        if free.noise && starts[0].noise <= 0.0 {
             return Err(GpError::value("noise must be positive to start a fit"));
         }
-        let walls = walls(lengths, distance, x.nrows());
-        let scouts = scout(&x_sub, &y_sub, options, &starts, &mask, &walls, observer)?;
-        polish(x, y, options, scouts, &mask, &walls, observer)?
+        let bounds = soft_bounds(lengths, distance, x.nrows());
+        let found = search_subset(&x_sub, &y_sub, options, &starts, &mask, &bounds, observer)?;
+        search_all_rows(x, y, options, found, &mask, &bounds, observer)?
     } else {
         starts[0].clone()
     };
     observer.phase(Phase::Condition);
-    let hyper = keep_fixed(hyper, &starts[0], options.free);
-    ExactGp::condition(x, y, options.kernel, &hyper)
+    let hyper = keep_fixed(hyper, &starts[0], free);
+    ExactGp::condition(x, y, kernel, &hyper)
 }
 
 /// exp(ln v) is not always v: parameters that were not to move get their exact value back.
@@ -99,13 +86,13 @@ pub(crate) fn keep_fixed(fitted: Hyper, given: &Hyper, free: Free) -> Hyper {
 }
 
 // Runs every start on the subset, in parallel; the best first. Traces are reported in the order of the starts.
-fn scout(
+fn search_subset(
     x: &ndarray::Array2<f64>,
     y: &Array1<f64>,
     options: &ExactOptions,
     starts: &[Hyper],
     mask: &[bool],
-    walls: &Walls,
+    bounds: &SoftBounds,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Maximum>, GpError> {
     let shared: &dyn Observer = observer;
@@ -116,12 +103,12 @@ fn scout(
             let objective = LogMarginal {
                 x: x.view(),
                 y: y.view(),
-                kernel: options.kernel,
+                kernel: options.stationary.kernel,
                 start: number as i32,
                 phase: "hyper.start",
             };
             let mut recorder = Recorder::new(shared);
-            let result = maximise(&objective, &start.to_log(), mask, walls, &SCOUT, &mut recorder);
+            let result = maximise(&objective, &start.to_log(), mask, bounds, &ON_SUBSET, &mut recorder);
             (result, recorder.points)
         })
         .collect();
@@ -146,20 +133,21 @@ fn scout(
     }
 }
 
-fn polish(
+fn search_all_rows(
     x: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
     options: &ExactOptions,
-    scouts: Vec<Maximum>,
+    found: Vec<Maximum>,
     mask: &[bool],
-    walls: &Walls,
+    bounds: &SoftBounds,
     observer: &mut dyn Observer,
 ) -> Result<Hyper, GpError> {
     let mut best: Option<Maximum> = None;
     let mut failure = GpError::value("a fit needs at least one start");
-    for (number, scout) in choose(scouts).into_iter().enumerate() {
-        let objective = LogMarginal { x, y, kernel: options.kernel, start: number as i32, phase: "hyper.polish" };
-        match maximise(&objective, &scout.theta, mask, walls, &POLISH, observer) {
+    for (number, start) in choose(found).into_iter().enumerate() {
+        let objective =
+            LogMarginal { x, y, kernel: options.stationary.kernel, start: number as i32, phase: "hyper.polish" };
+        match maximise(&objective, &start.theta, mask, bounds, &ON_ALL_ROWS, observer) {
             Ok(maximum) if best.as_ref().is_none_or(|b| maximum.at.value > b.at.value) => {
                 best = Some(maximum);
             }
@@ -171,20 +159,20 @@ fn polish(
     best.map_or(Err(failure), |maximum| Hyper::from_log(&maximum.theta))
 }
 
-// The best result, and the best one that is another hill; when the first explains nothing, one that does.
-fn choose(scouts: Vec<Maximum>) -> Vec<Maximum> {
+// The best maximum, and the best that differs from it; when the first explains nothing, one that does.
+fn choose(found: Vec<Maximum>) -> Vec<Maximum> {
     let mut chosen: Vec<Maximum> = Vec::new();
     let mut waiting = Vec::new();
-    for scout in scouts {
-        let new = chosen.iter().all(|other| differs(&scout, other));
-        let useful = chosen.first().is_none_or(|first| !all_noise(first)) || !all_noise(&scout);
-        if chosen.len() < POLISHED && new && useful {
-            chosen.push(scout);
+    for maximum in found {
+        let new = chosen.iter().all(|other| differs(&maximum, other));
+        let useful = chosen.first().is_none_or(|first| !all_noise(first)) || !all_noise(&maximum);
+        if chosen.len() < CONTINUED && new && useful {
+            chosen.push(maximum);
         } else if new {
-            waiting.push(scout);
+            waiting.push(maximum);
         }
     }
-    let room = POLISHED.saturating_sub(chosen.len());
+    let room = CONTINUED.saturating_sub(chosen.len());
     chosen.extend(waiting.into_iter().take(room));
     chosen
 }
@@ -202,28 +190,29 @@ fn all_noise(maximum: &Maximum) -> bool {
     }
 }
 
-/// Outside of what data can say: σ² and γ² for a target of variance 1, λ relative to the usual distance.
+/// Bounds beyond what data can tell: of σ² and γ² for a target of variance 1, of λ relative to the usual distance.
 ///
-/// The upper wall of σ² is the one that is met: data close to a polynomial (energy) are ever a little more likely
-/// with σ² → ∞ and λ → ∞ together, while predictions stay the same and the covariance becomes singular. The lower wall of γ² is met by
-/// rough kernels on smooth data, and by exact functions.
-pub(crate) fn walls(lengths: usize, distance: f64, n: usize) -> Walls {
+/// The upper bound of σ² is the one that is reached: data close to a polynomial (energy) become ever a little more likely
+/// with σ² → ∞ and λ → ∞ together, while predictions stay the same and the covariance becomes singular. The lower bound
+/// of γ² is reached by rough kernels on smooth data, and by exact functions.
+pub(crate) fn soft_bounds(lengths: usize, distance: f64, n: usize) -> SoftBounds {
     let range = |centre: f64, low: f64, high: f64| ((centre * low).ln(), (centre * high).ln());
     let mut sides = vec![range(1.0, 1e-6, 1e4)];
     sides.resize(lengths + 1, range(distance, 1e-4, 1e4));
     sides.push(range(1.0, 1e-6, 1e2));
     let (lower, upper) = sides.into_iter().unzip();
-    Walls { lower, upper, weight: n as f64 }
+    SoftBounds { lower, upper, weight: n as f64 }
 }
 
 // A spread of sensible starts, then random ones. What the user gives is the same in all of them, and when that
 // leaves nothing to vary one start is enough.
 fn starts(options: &ExactOptions, lengths: usize, distance: f64, key: &StreamKey) -> Vec<Hyper> {
     const SPREAD: [(f64, f64, f64); 4] = [(1.0, 1.0, 0.1), (1.0, 1.0, 0.01), (1.0, 0.3, 0.1), (5.0, 3.0, 0.01)];
-    let free = options.free;
-    let open = free.variance && options.variance.is_none()
-        || free.length && options.length.is_none()
-        || free.noise && options.noise.is_none();
+    let given = options.stationary.hyperparameters;
+    let free = given.optimise;
+    let open = free.variance && given.variance.is_none()
+        || free.length && given.length.is_none()
+        || free.noise && given.noise.is_none();
     let count = if open { options.starts.max(1) } else { 1 };
     let mut rng = key.with("starts").generator();
     let mut between = |low: f64, high: f64| (low.ln() + (high / low).ln() * uniform(&mut rng)).exp();
@@ -236,9 +225,9 @@ fn starts(options: &ExactOptions, lengths: usize, distance: f64, key: &StreamKey
             let length = if free.length { spread.1 } else { SPREAD[0].1 };
             let noise = if free.noise { spread.2 } else { SPREAD[0].2 };
             Hyper {
-                variance: options.variance.unwrap_or(variance),
-                lengths: vec![options.length.unwrap_or(length * distance); lengths],
-                noise: options.noise.unwrap_or(noise),
+                variance: given.variance.unwrap_or(variance),
+                lengths: vec![given.length.unwrap_or(length * distance); lengths],
+                noise: given.noise.unwrap_or(noise),
             }
         })
         .collect()

@@ -6,10 +6,10 @@
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
 use rayon::prelude::*;
 
-use super::{TRAINING_COVARIANCE, check_training};
+use super::check_training;
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective};
-use crate::gp::kernel::{Hyper, Kernel, Points, ROW_TILE, column_means, covariance_lower};
+use crate::gp::kernel::{Hyper, Kernel, Points, ROW_TILE, Shape, column_means, covariance_lower, for_kernel};
 use crate::gp::linalg::Cholesky;
 use crate::gp::observer::TracePoint;
 
@@ -20,15 +20,8 @@ pub fn log_marginal_likelihood(
     kernel: Kernel,
     hyper: &Hyper,
 ) -> Result<Evaluation, GpError> {
-    check_training(x, y)?;
-    hyper.check(x.ncols())?;
-    let points = Points::new(x, &column_means(x), &hyper.lengths)?;
-    let (k_nn, distances) = covariance_lower(kernel, hyper.variance, &points, true)?;
-    let mut noisy = k_nn.clone();
-    noisy.diag_mut().iter_mut().for_each(|v| *v += hyper.noise);
-    let (factor, jitter) = Cholesky::factor_with_jitter(&noisy, hyper.variance, TRAINING_COVARIANCE)?;
-    drop(noisy);
-    let alpha = factor.solve_vector(y)?;
+    let (points, k_nn, distances) = training_covariance(x, y, kernel, hyper, true)?;
+    let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn.clone(), y, hyper)?;
     let inverse = factor.inverse_lower()?;
     let derivatives = Derivatives {
         kernel,
@@ -40,7 +33,45 @@ pub fn log_marginal_likelihood(
         inverse: &inverse,
         jitter,
     };
-    Ok(Evaluation { value: value(y, &alpha, &factor), gradient: derivatives.gradient(), jitter })
+    Ok(Evaluation { value: log_likelihood, gradient: derivatives.gradient(), jitter })
+}
+
+/// The training rows in units of the lengths, the lower triangle of their covariance, and that of their squared distances
+/// when asked for.
+pub(super) fn training_covariance(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    kernel: Kernel,
+    hyper: &Hyper,
+    keep_distances: bool,
+) -> Result<(Points, Array2<f64>, Option<Array2<f64>>), GpError> {
+    check_training(x, y)?;
+    hyper.check(x.ncols())?;
+    let points = Points::new(x, &column_means(x), &hyper.lengths)?;
+    let (k_nn, distances) = covariance_lower(kernel, hyper.variance, &points, keep_distances)?;
+    Ok((points, k_nn, distances))
+}
+
+/// What the covariance of the training rows and their targets say together.
+pub(super) struct Conditioned {
+    /// The factor of K + γ²I + jitter.
+    pub factor: Cholesky,
+    pub jitter: f64,
+    /// (K + γ²I)⁻¹ y, `[n]`.
+    pub alpha: Array1<f64>,
+    pub log_likelihood: f64,
+}
+
+impl Conditioned {
+    /// From the lower triangle of K: `[n, n]` and y: `[n]`.
+    pub fn new(mut k_nn: Array2<f64>, y: ArrayView1<'_, f64>, hyper: &Hyper) -> Result<Self, GpError> {
+        k_nn.diag_mut().iter_mut().for_each(|v| *v += hyper.noise);
+        let what = "the covariance of the training rows";
+        let (factor, jitter) = Cholesky::factor_with_jitter(&k_nn, hyper.variance, what)?;
+        let alpha = factor.solve_vector(y)?;
+        let log_likelihood = value(y, &alpha, &factor);
+        Ok(Self { factor, jitter, alpha, log_likelihood })
+    }
 }
 
 /// The likelihood from y: `[n]`, alpha: `[n]` and the factor of K + γ²I.
@@ -72,9 +103,8 @@ impl Derivatives<'_> {
             .into_par_iter()
             .map(|first| {
                 let mut sums = vec![0.0; parameters];
-                for i in first..(first + ROW_TILE).min(n) {
-                    self.add_row(i, &mut sums);
-                }
+                let rows = first..(first + ROW_TILE).min(n);
+                for_kernel!(self.kernel, shape => rows.for_each(|i| self.add_row(shape, i, &mut sums)));
                 sums
             })
             .collect();
@@ -88,7 +118,7 @@ impl Derivatives<'_> {
     }
 
     // Adds row i of ½ tr(W ∂K); an entry below the diagonal stands for its mirror image too.
-    fn add_row(&self, i: usize, sums: &mut [f64]) {
+    fn add_row(&self, shape: impl Shape, i: usize, sums: &mut [f64]) {
         let k = self.k_nn.slice(s![i, ..i]);
         let r2 = self.distances.slice(s![i, ..i]);
         let inverse = self.inverse.slice(s![i, ..i]);
@@ -99,7 +129,7 @@ impl Derivatives<'_> {
         for j in 0..i {
             let w = alpha_i * self.alpha[j] - inverse[j];
             by_variance += w * k[j];
-            let by_r2 = w * self.kernel.length_weight(k[j], r2[j]);
+            let by_r2 = w * shape.length_weight(k[j], r2[j]);
             if ard {
                 let (a, b) = (rows.row(i), rows.row(j));
                 for (sum, (a, b)) in sums[1..].iter_mut().zip(a.iter().zip(b)) {
@@ -147,21 +177,13 @@ impl Objective for LogMarginal<'_> {
     }
 
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {
-        let at_end = |theta: &[f64], i: usize| theta.get(i).map_or(f64::NAN, |v| v.exp());
         TracePoint {
             particle: self.start,
-            iteration: 0,
-            phase: self.phase,
             step,
             log_likelihood: at.value,
-            bound: None,
-            acceptance: None,
-            step_size: None,
-            variance: at_end(theta, 0),
-            length: (theta.len() == 3).then(|| at_end(theta, 1)),
-            noise: at_end(theta, theta.len().saturating_sub(1)),
             jitter: at.jitter,
             inducing: self.x.nrows() as i32,
+            ..TracePoint::at_log(self.phase, theta)
         }
     }
 }

@@ -7,12 +7,13 @@ mod predict;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 
 use super::GpError;
-use super::kernel::{Hyper, Kernel, Points, column_means, covariance_lower};
+use super::kernel::{Hyper, Kernel, Points, column_means};
 use super::linalg::Cholesky;
 
 pub use fit::{ExactOptions, fit};
-pub(crate) use fit::{keep_fixed, median_distance, walls};
+pub(crate) use fit::{keep_fixed, median_distance, soft_bounds};
 pub(crate) use likelihood::value as likelihood_of;
+use likelihood::{Conditioned, training_covariance};
 pub use likelihood::{LogMarginal, log_marginal_likelihood};
 
 /// Everything that makes up a conditioned Gaussian process, as a model file keeps it.
@@ -51,23 +52,10 @@ impl ExactGp {
         kernel: Kernel,
         hyper: &Hyper,
     ) -> Result<Self, GpError> {
-        check_training(x, y)?;
-        hyper.check(x.ncols())?;
-        let points = Points::new(x, &column_means(x), &hyper.lengths)?;
-        let (mut k_nn, _) = covariance_lower(kernel, hyper.variance, &points, false)?;
-        k_nn.diag_mut().iter_mut().for_each(|v| *v += hyper.noise);
-        let (factor, jitter) = Cholesky::factor_with_jitter(&k_nn, hyper.variance, TRAINING_COVARIANCE)?;
-        let alpha = factor.solve_vector(y)?;
-        let log_likelihood = likelihood::value(y, &alpha, &factor);
-        Self::from_parts(ExactParts {
-            x: x.as_standard_layout().into_owned(),
-            alpha,
-            lower: factor.into_lower(),
-            kernel,
-            hyper: hyper.clone(),
-            jitter,
-            log_likelihood,
-        })
+        let (_, k_nn, _) = training_covariance(x, y, kernel, hyper, false)?;
+        let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn, y, hyper)?;
+        let (x, lower) = (x.as_standard_layout().into_owned(), factor.into_lower());
+        Self::from_parts(ExactParts { x, alpha, lower, kernel, hyper: hyper.clone(), jitter, log_likelihood })
     }
 
     /// Restores a Gaussian process from [`ExactGp::parts`]; its predictions are the same bits.
@@ -122,9 +110,6 @@ impl ExactGp {
         self.parts.jitter
     }
 }
-
-/// How errors name K + γ²I.
-const TRAINING_COVARIANCE: &str = "the covariance of the training rows";
 
 /// Refuses training rows that no method can use.
 pub(crate) fn check_training(x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<(), GpError> {

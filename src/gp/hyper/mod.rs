@@ -28,17 +28,17 @@ pub trait Objective {
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint;
 }
 
-/// Soft walls: beyond them `weight`·(distance)² is taken off the objective.
+/// Bounds that may be crossed at a price: `weight`·(distance)² is subtracted from the objective.
 ///
-/// They stand far outside of what data can support and only keep a line search from running off to 0 or ∞
-/// along a direction in which the likelihood is flat.
+/// They lie far outside what data can support, and only keep a line search from running off to 0 or ∞ along a
+/// direction in which the likelihood is flat.
 #[derive(Debug, Clone)]
-pub struct Walls {
-    /// Where the lower wall of each parameter starts.
+pub struct SoftBounds {
+    /// The lower bound of each parameter.
     pub lower: Vec<f64>,
-    /// Where the upper wall of each parameter starts.
+    /// The upper bound of each parameter.
     pub upper: Vec<f64>,
-    /// Steepness; of the order of the number of rows, as the objective is.
+    /// Of the order of the number of rows, as the objective is.
     pub weight: f64,
 }
 
@@ -67,7 +67,7 @@ pub enum Stop {
 pub struct Maximum {
     /// Where it is.
     pub theta: Vec<f64>,
-    /// The objective there, without walls.
+    /// The objective there, nothing subtracted.
     pub at: Evaluation,
     /// Iterations taken.
     pub iterations: usize,
@@ -86,19 +86,19 @@ pub fn maximise(
     objective: &dyn Objective,
     start: &[f64],
     free: &[bool],
-    walls: &Walls,
+    bounds: &SoftBounds,
     settings: &Settings,
     observer: &mut dyn Observer,
 ) -> Result<Maximum, GpError> {
     let n = start.len();
-    if free.len() != n || walls.lower.len() != n || walls.upper.len() != n {
+    if free.len() != n || bounds.lower.len() != n || bounds.upper.len() != n {
         return Err(GpError::shape(format!("{n} parameters to optimise")));
     }
     let first = objective.evaluate(start)?;
     if !first.value.is_finite() || first.gradient.iter().any(|g| !g.is_finite()) {
         return Err(GpError::NonFinite { what: "the objective at its start" });
     }
-    let search = Search::new(objective, start, free, walls, observer, first);
+    let search = Search::new(objective, start, free, bounds, observer, first);
     let mut iterations = 0;
     // With nothing free, the start is the answer.
     let mut stop = Stop::Converged;

@@ -6,7 +6,7 @@ use argmin::core::{CostFunction, Error, Gradient, IterState, Problem, Solver, St
 use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 
-use super::{Evaluation, Objective, Settings, Stop, Walls};
+use super::{Evaluation, Objective, Settings, SoftBounds, Stop};
 use crate::gp::GpError;
 use crate::gp::observer::Observer;
 
@@ -17,12 +17,12 @@ const LINE_SEARCH_EVALUATIONS: usize = 25;
 /// Length of the very first step, in log units. L-BFGS has no scale then, and gradients of a likelihood are
 /// in the hundreds: a step of that length would end at e^±100.
 const FIRST_STEP: f64 = 0.5;
-/// Parameters this far beyond a wall are not evaluated at all.
+/// Parameters this far out of bounds are not evaluated at all.
 const HARD_MARGIN: f64 = 30.0;
 /// Components of the gradient below this, relative to max(1, |value|), count as zero.
 const GRADIENT_TOLERANCE: f64 = 1e-9;
 
-// A point in the free parameters, as the solver sees it: cost = −(objective − walls)·scale.
+// A point in the free parameters, as the solver sees it: cost = −(objective − penalty)·scale.
 #[derive(Clone)]
 struct Seen {
     point: Vec<f64>,
@@ -47,7 +47,7 @@ pub(super) struct Search<'a> {
     objective: &'a dyn Objective,
     base: Vec<f64>,
     index: Vec<usize>,
-    walls: &'a Walls,
+    bounds: &'a SoftBounds,
     inner: RefCell<Inner<'a>>,
 }
 
@@ -56,17 +56,17 @@ impl<'a> Search<'a> {
         objective: &'a dyn Objective,
         start: &[f64],
         free: &[bool],
-        walls: &'a Walls,
+        bounds: &'a SoftBounds,
         observer: &'a mut dyn Observer,
         first: Evaluation,
     ) -> Self {
         let index: Vec<usize> = (0..start.len()).filter(|i| free[*i]).collect();
-        let penalised = first.value - penalty(walls, start, &index).0;
+        let penalised = first.value - penalty(bounds, start, &index).0;
         Self {
             objective,
             base: start.to_vec(),
             index,
-            walls,
+            bounds,
             inner: RefCell::new(Inner {
                 observer,
                 last: None,
@@ -84,7 +84,7 @@ impl<'a> Search<'a> {
         !self.index.is_empty()
     }
 
-    /// The best objective so far, less the walls.
+    /// The best objective so far, less the penalty.
     pub(super) fn best_value(&self) -> f64 {
         self.inner.borrow().best.2
     }
@@ -151,7 +151,7 @@ impl<'a> Search<'a> {
     fn rescale(&self) -> Seen {
         let mut inner = self.inner.borrow_mut();
         let (theta, at, value) = inner.best.clone();
-        let (_, slope) = penalty(self.walls, &theta, &self.index);
+        let (_, slope) = penalty(self.bounds, &theta, &self.index);
         let gradient: Vec<f64> = self.index.iter().zip(&slope).map(|(i, s)| s - at.gradient[*i]).collect();
         let norm = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
         inner.scale = 1.0 / (norm / FIRST_STEP).max(1.0);
@@ -214,7 +214,7 @@ impl<'a> Search<'a> {
             theta[*i] = *value;
         }
         let out_of_reach = self.index.iter().any(|i| {
-            let inside = self.walls.lower[*i] - HARD_MARGIN..=self.walls.upper[*i] + HARD_MARGIN;
+            let inside = self.bounds.lower[*i] - HARD_MARGIN..=self.bounds.upper[*i] + HARD_MARGIN;
             !inside.contains(&theta[*i])
         });
         if out_of_reach {
@@ -226,8 +226,8 @@ impl<'a> Search<'a> {
             Err(error) if error.is_recoverable() => return Ok(shorter_step(&inner.anchor, point)),
             Err(error) => return Err(error),
         };
-        let (wall, slope) = penalty(self.walls, &theta, &self.index);
-        let value = at.value - wall;
+        let (penalty, slope) = penalty(self.bounds, &theta, &self.index);
+        let value = at.value - penalty;
         let scale = inner.scale;
         let gradient = self.index.iter().zip(&slope).map(|(i, s)| (s - at.gradient[*i]) * scale).collect();
         if value > inner.best.2 {
@@ -248,15 +248,15 @@ fn shorter_step(anchor: &Seen, point: &[f64]) -> Seen {
     }
 }
 
-// The penalty of the walls, and its derivative by each free parameter.
-fn penalty(walls: &Walls, theta: &[f64], index: &[usize]) -> (f64, Vec<f64>) {
+// The penalty for being out of bounds, and its derivative by each free parameter.
+fn penalty(bounds: &SoftBounds, theta: &[f64], index: &[usize]) -> (f64, Vec<f64>) {
     let mut total = 0.0;
     let slope = index
         .iter()
         .map(|i| {
-            let excess = theta[*i] - theta[*i].max(walls.lower[*i]).min(walls.upper[*i]);
-            total += walls.weight * excess * excess;
-            2.0 * walls.weight * excess
+            let excess = theta[*i] - theta[*i].max(bounds.lower[*i]).min(bounds.upper[*i]);
+            total += bounds.weight * excess * excess;
+            2.0 * bounds.weight * excess
         })
         .collect();
     (total, slope)

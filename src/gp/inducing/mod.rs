@@ -4,6 +4,7 @@
 //! particle, all with the same points: gains are averaged over the members before a point is chosen.
 
 mod gains;
+mod options;
 mod shortlist;
 
 use ndarray::ArrayView1;
@@ -17,6 +18,7 @@ use super::sparse::State;
 use shortlist::largest;
 
 pub use gains::Gains;
+pub use options::{Candidates, InducingOptions};
 pub use shortlist::Shortlist;
 
 /// How many points may come from one pass over all candidates. Two halve the time and cost nothing: with 1,000 candidates
@@ -24,15 +26,6 @@ pub use shortlist::Shortlist;
 const BATCH: usize = 2;
 /// From so many of them that were best in that pass; at most as many as residuals are formed of together.
 const SHORTLIST: usize = 32;
-
-/// Which rows are tried in one step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Candidates {
-    /// Every row that is not an inducing point yet.
-    All,
-    /// So many of them, drawn anew in every step.
-    Count(usize),
-}
 
 /// One model that takes part in the choice.
 #[derive(Debug, Clone)]
@@ -157,7 +150,7 @@ impl Choice<'_> {
             Candidates::All => open,
             Candidates::Count(count) => {
                 let mut generator = self.key.with_index(step as u64).generator();
-                let picks = sample_without_replacement(&mut generator, open.len(), count);
+                let picks = sample_without_replacement(&mut generator, open.len(), count as usize);
                 picks.into_iter().map(|pick| open[pick]).collect()
             }
         };

@@ -64,29 +64,3 @@ impl Hyper {
         Ok(())
     }
 }
-
-/// Which hyper-parameters a fit may move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Free {
-    /// σ² moves.
-    pub variance: bool,
-    /// λ moves; all lengths together.
-    pub length: bool,
-    /// γ² moves.
-    pub noise: bool,
-}
-
-impl Free {
-    /// Everything moves.
-    pub const ALL: Self = Self { variance: true, length: true, noise: true };
-    /// Nothing moves.
-    pub const NONE: Self = Self { variance: false, length: false, noise: false };
-
-    /// One flag for each entry of [`Hyper::to_log`].
-    pub fn mask(self, lengths: usize) -> Vec<bool> {
-        let mut mask = vec![self.variance];
-        mask.resize(lengths + 1, self.length);
-        mask.push(self.noise);
-        mask
-    }
-}

@@ -2,7 +2,7 @@
 
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
-use super::{Hyper, Kernel};
+use super::{Hyper, Kernel, Shape, for_kernel};
 use crate::gp::GpError;
 use crate::gp::linalg::{for_row_blocks, mirror_lower};
 
@@ -129,7 +129,8 @@ pub(crate) fn covariance_lower(
     for_row_blocks(&mut k_nn, ROW_TILE, |first, mut rows| {
         for (i, mut row) in rows.outer_iter_mut().enumerate() {
             let diagonal = first + i;
-            row.iter_mut().take(diagonal).for_each(|v| *v = variance * kernel.correlation(*v));
+            let below = row.iter_mut().take(diagonal);
+            for_kernel!(kernel, shape => below.for_each(|v| *v = variance * shape.correlation(*v)));
             row[diagonal] = variance;
         }
         Ok(())

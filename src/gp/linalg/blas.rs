@@ -6,7 +6,9 @@ use std::sync::Once;
 use cblas_sys::{
     CBLAS_DIAG, CBLAS_LAYOUT, CBLAS_SIDE, CBLAS_TRANSPOSE, CBLAS_UPLO, cblas_dgemm, cblas_dsyrk, cblas_dtrsm,
 };
-use ndarray::{ArrayView2, ArrayViewMut2};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+use ndarray_linalg::error::LinalgError;
+use ndarray_linalg::{EighInto, UPLO};
 // Linked for its symbols only.
 use openblas_src as _;
 
@@ -57,37 +59,28 @@ fn leading(rows: usize, columns: usize, strides: &[isize]) -> Result<c_int, GpEr
     dimension(if rows > 1 { row_stride } else { columns }.max(1))
 }
 
-/// c ← `alpha` a b + `beta` c, with a: `[m, k]`, b: `[k, n]`, c: `[m, n]`.
-pub fn gemm_nn(
-    alpha: f64,
-    a: ArrayView2<'_, f64>,
-    b: ArrayView2<'_, f64>,
-    beta: f64,
-    c: ArrayViewMut2<'_, f64>,
-) -> Result<(), GpError> {
-    gemm(alpha, (a, false), (b, false), beta, c)
+macro_rules! products {
+    ($($(#[$doc:meta])* $name:ident: a $a_transposed:literal, b $b_transposed:literal;)*) => { $(
+        $(#[$doc])*
+        pub fn $name(
+            alpha: f64,
+            a: ArrayView2<'_, f64>,
+            b: ArrayView2<'_, f64>,
+            beta: f64,
+            c: ArrayViewMut2<'_, f64>,
+        ) -> Result<(), GpError> {
+            gemm(alpha, (a, $a_transposed), (b, $b_transposed), beta, c)
+        }
+    )* };
 }
 
-/// c ← `alpha` a bᵀ + `beta` c, with a: `[m, k]`, b: `[n, k]`, c: `[m, n]`.
-pub fn gemm_nt(
-    alpha: f64,
-    a: ArrayView2<'_, f64>,
-    b: ArrayView2<'_, f64>,
-    beta: f64,
-    c: ArrayViewMut2<'_, f64>,
-) -> Result<(), GpError> {
-    gemm(alpha, (a, false), (b, true), beta, c)
-}
-
-/// c ← `alpha` aᵀ b + `beta` c, with a: `[k, m]`, b: `[k, n]`, c: `[m, n]`.
-pub fn gemm_tn(
-    alpha: f64,
-    a: ArrayView2<'_, f64>,
-    b: ArrayView2<'_, f64>,
-    beta: f64,
-    c: ArrayViewMut2<'_, f64>,
-) -> Result<(), GpError> {
-    gemm(alpha, (a, true), (b, false), beta, c)
+products! {
+    /// c ← `alpha` a b + `beta` c, with a: `[m, k]`, b: `[k, n]`, c: `[m, n]`.
+    gemm_nn: a false, b false;
+    /// c ← `alpha` a bᵀ + `beta` c, with a: `[m, k]`, b: `[n, k]`, c: `[m, n]`.
+    gemm_nt: a false, b true;
+    /// c ← `alpha` aᵀ b + `beta` c, with a: `[k, m]`, b: `[k, n]`, c: `[m, n]`.
+    gemm_tn: a true, b false;
 }
 
 // The flag says that the matrix is meant transposed.
@@ -245,39 +238,16 @@ pub(super) fn potrf(mut a: ArrayViewMut2<'_, f64>) -> Result<bool, GpError> {
     Ok(info == 0 && a.diag().iter().all(|pivot| pivot.is_finite()))
 }
 
-/// Replaces a: `[n, n]`, of which only the lower triangle is read, by its eigenvectors, one per row, and returns their
-/// eigenvalues in increasing order.
-pub(crate) fn eigenvectors(mut a: ArrayViewMut2<'_, f64>) -> Result<Vec<f64>, GpError> {
+/// The eigenvectors of a: `[n, n]`, of which only the lower triangle is read, one per row, by increasing eigenvalue.
+pub(crate) fn eigenvectors(a: Array2<f64>) -> Result<Array2<f64>, GpError> {
     single_threaded();
-    let n = a.nrows();
-    if a.ncols() != n {
-        return Err(GpError::shape(format!("eigenvectors of a {:?} matrix", a.shape())));
+    if a.is_empty() {
+        return Ok(a);
     }
-    let mut values = vec![0.0; n];
-    if n == 0 {
-        return Ok(values);
-    }
-    // LAPACK reads by columns: our lower triangle is its upper one, and its columns are our rows.
-    let (job, upper) = (b'V' as c_char, b'U' as c_char);
-    let (size, lda) = (dimension(n)?, leading(n, n, a.strides())?);
-    let mut work = vec![0.0; 34 * n];
-    let length = dimension(work.len())?;
-    let mut info: c_int = 0;
-    #[expect(unsafe_code, reason = "foreign function")]
-    // SAFETY: `a` is square with the leading dimension computed above and borrowed mutably; `values` has n entries and
-    // `work` the length it is said to have, more than the 3n − 1 that LAPACK needs.
-    unsafe {
-        lapack_sys::dsyev_(
-            &raw const job,
-            &raw const upper,
-            &raw const size,
-            a.as_mut_ptr(),
-            &raw const lda,
-            values.as_mut_ptr(),
-            work.as_mut_ptr(),
-            &raw const length,
-            &raw mut info,
-        );
-    }
-    if info == 0 { Ok(values) } else { Err(GpError::NonFinite { what: "the eigenvectors" }) }
+    // A matrix stored by rows is read by columns: our lower triangle is its upper one, and its columns are our rows.
+    let found = a.eigh_into(UPLO::Upper).map_err(|error| match error {
+        LinalgError::NotSquare { rows, cols } => GpError::shape(format!("eigenvectors of a {:?} matrix", [rows, cols])),
+        _ => GpError::NonFinite { what: "the eigenvectors" },
+    });
+    found.map(|(_, by_columns)| by_columns.reversed_axes())
 }

@@ -11,22 +11,22 @@ use super::linear::linear_share;
 use super::{JITTER, Level, SparseGp, SparseOptions, State, bound_with_gradient};
 use crate::gp::GpError;
 use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_distance};
-use crate::gp::hyper::{Evaluation, Objective, Settings, Walls, maximise};
-use crate::gp::inducing::{Candidates, Choice, Member};
-use crate::gp::kernel::{Covariance, Free, Hyper, Kernel, Stationary, column_means};
+use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
+use crate::gp::inducing::{Candidates, Choice, InducingOptions, Member};
+use crate::gp::kernel::{Covariance, Free, Hyper, Kernel, Stationary, StationaryOptions, column_means};
 use crate::gp::linalg::raised;
 use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
 
 /// Fits between two choices of points need only find the right region.
-const SETTLE: Settings = Settings { iterations: 30, tolerance: 1e-5 };
-/// The last fit ends when the bound is settled to this share.
-const POLISH: Settings = Settings { iterations: 100, tolerance: 1e-7 };
+const BETWEEN_CHOICES: Settings = Settings { iterations: 30, tolerance: 1e-5 };
+/// The last fit ends when the bound changes by less than this share.
+const LAST_FIT: Settings = Settings { iterations: 100, tolerance: 1e-7 };
 /// Rows of the subset on which the starts of the exact fit are tried.
-const SCOUTED: usize = 300;
+const START_ROWS: usize = 300;
 /// Rows that the choice of points looks at in all rounds but the last.
 const ROWS_OF_EARLY_ROUNDS: usize = 10_000;
-/// The upper wall of σ². Data close to a polynomial are ever a little more likely with σ² and λ → ∞ together; the
+/// The upper bound of σ². Data close to a polynomial become ever a little more likely with σ² and λ → ∞ together; the
 /// jitter is a share of σ² and must stay small against the noise.
 pub(crate) const LARGEST_VARIANCE: f64 = 1e3;
 
@@ -40,37 +40,37 @@ pub fn fit(
 ) -> Result<SparseGp, GpError> {
     check_training(x, y)?;
     check_options(options, x.nrows())?;
+    let StationaryOptions { kernel, hyperparameters, .. } = options.stationary;
+    let free = hyperparameters.optimise;
     let x = x.as_standard_layout();
     let subset =
         sample_without_replacement(&mut key.with("sparse.subset").generator(), x.nrows(), options.subset.max(1));
     let x_sub = x.select(Axis(0), &subset);
     let start = start(&x_sub, y.select(Axis(0), &subset).view(), options, key, observer)?;
     let distance = median_distance(x_sub.view());
-    let mut walls = exact::walls(start.lengths.len(), distance, x.nrows());
-    walls.upper[0] = LARGEST_VARIANCE.ln();
-    let mut fitter = Fitter { x: x.view(), y, options, key, given: start.clone(), walls, jitter: JITTER };
+    let mut bounds = exact::soft_bounds(start.lengths.len(), distance, x.nrows());
+    bounds.upper[0] = LARGEST_VARIANCE.ln();
+    let mut fitter = Fitter { x: x.view(), y, options, key, free, given: start.clone(), bounds, jitter: JITTER };
     let mut best = fitter.rounds(&start, "first", observer)?;
     let share = match linear_share(x.view(), y) {
         Err(error) if !error.is_recoverable() => return Err(error),
         share => share.unwrap_or(0.0),
     };
-    if best.collapsed(share) && options.free != Free::NONE {
-        let again = fitter.rounds(
-            &keep_fixed(smooth_start(&start, distance, share), &start, options.free),
-            "again",
-            observer,
-        )?;
+    if best.collapsed(share) && free != Free::NONE {
+        let again =
+            fitter.rounds(&keep_fixed(smooth_start(&start, distance, share), &start, free), "again", observer)?;
         if !again.collapsed(share) || again.bound > best.bound {
             best = again;
         }
     }
     observer.phase(Phase::Condition);
-    SparseGp::condition(x.view(), y, options.kernel, &best.hyper, &best.rows, best.jitter)
+    SparseGp::condition(x.view(), y, kernel, &best.hyper, &best.rows, best.jitter)
 }
 
 fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
-    let Some(rows) = &options.rows else {
-        if options.count == 0 || options.candidates == Candidates::Count(0) {
+    let InducingOptions { count, candidates, rows } = &options.inducing;
+    let Some(rows) = rows else {
+        if *count == 0 || *candidates == Candidates::Count(0) {
             return Err(GpError::value("a sparse model needs at least one inducing point, and candidates for it"));
         }
         return Ok(());
@@ -78,7 +78,7 @@ fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
     let mut sorted = rows.clone();
     sorted.sort_unstable();
     sorted.dedup();
-    if rows.is_empty() || sorted.len() != rows.len() || sorted.last().is_some_and(|last| *last >= n) {
+    if rows.is_empty() || sorted.len() != rows.len() || sorted.last().is_some_and(|last| *last >= n as u64) {
         return Err(GpError::value(format!("inducing rows must be different rows of the {n} training rows")));
     }
     Ok(())
@@ -92,16 +92,7 @@ fn start(
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<Hyper, GpError> {
-    let exact = ExactOptions {
-        kernel: options.kernel,
-        ard: options.ard,
-        variance: options.variance,
-        length: options.length,
-        noise: options.noise,
-        free: options.free,
-        starts: options.starts,
-        subset: SCOUTED,
-    };
+    let exact = ExactOptions { stationary: options.stationary, starts: options.starts, subset: START_ROWS };
     Ok(exact::fit(x.view(), y, &exact, &key.with("sparse.start"), observer)?.hyper().clone())
 }
 
@@ -143,9 +134,10 @@ struct Fitter<'a> {
     y: ArrayView1<'a, f64>,
     options: &'a SparseOptions,
     key: &'a StreamKey,
+    free: Free,
     // Values of the parameters that are not free.
     given: Hyper,
-    walls: Walls,
+    bounds: SoftBounds,
     // Relative to σ². Stands still within a choice or a fit, and may rise between them.
     jitter: f64,
 }
@@ -153,18 +145,18 @@ struct Fitter<'a> {
 impl Fitter<'_> {
     // Chooses and fits `rounds` times; the best round by its bound.
     fn rounds(&mut self, start: &Hyper, name: &str, observer: &mut dyn Observer) -> Result<Round, GpError> {
-        let fixed = self.options.free == Free::NONE;
-        let rounds = if fixed || self.options.rows.is_some() { 1 } else { self.options.rounds.max(1) };
+        let fixed = self.free == Free::NONE;
+        let rounds = if fixed || self.options.inducing.rows.is_some() { 1 } else { self.options.rounds.max(1) };
         let mut hyper = start.clone();
         let mut best: Option<Round> = None;
         for index in 0..rounds {
             let round = Number { index, last: index + 1 == rounds };
             let key = self.key.with("sparse.select").with(name).with_index(index as u64);
-            let rows = match &self.options.rows {
-                Some(rows) => rows.clone(),
+            let rows = match &self.options.inducing.rows {
+                Some(rows) => rows.iter().map(|row| *row as usize).collect(),
                 None => self.raising(|fitter| fitter.select(&hyper, round, &key, observer))?,
             };
-            let settings = if round.last { POLISH } else { SETTLE };
+            let settings = if round.last { LAST_FIT } else { BETWEEN_CHOICES };
             hyper = self.raising(|fitter| fitter.optimise(&hyper, &rows, index, &settings, observer))?;
             let this = self.evaluate(&hyper, rows)?;
             if best.as_ref().is_none_or(|best| this.bound > best.bound) {
@@ -190,7 +182,7 @@ impl Fitter<'_> {
     }
 
     fn covariance(&self, hyper: &Hyper) -> Result<Stationary, GpError> {
-        Stationary::new(self.options.kernel, hyper, self.x, &column_means(self.x))
+        Stationary::new(self.options.stationary.kernel, hyper, self.x, &column_means(self.x))
     }
 
     // Chooses points at fixed hyper-parameters. All rounds but the last only serve the hyper-parameters, and see no
@@ -227,12 +219,12 @@ impl Fitter<'_> {
         let state = State::new(covariance, y, &[], self.level(hyper))?;
         let choice = Choice {
             y,
-            candidates: self.options.candidates,
+            candidates: self.options.inducing.candidates,
             key: key.clone(),
-            trace: trace_point(hyper, "select", round.index),
+            trace: TracePoint { iteration: round.index as i32, ..TracePoint::at("select", hyper) },
         };
         let mut members = [Member { covariance, state }];
-        choice.grow(&mut members, self.options.count.min(y.len()), observer)?;
+        choice.grow(&mut members, (self.options.inducing.count as usize).min(y.len()), observer)?;
         Ok(members[0].state.rows().to_vec())
     }
 
@@ -248,40 +240,21 @@ impl Fitter<'_> {
         let objective = Bound {
             x: self.x,
             y: self.y,
-            kernel: self.options.kernel,
+            kernel: self.options.stationary.kernel,
             rows,
             jitter: self.jitter,
             round,
             seen: RefCell::default(),
         };
-        let mask = self.options.free.mask(start.lengths.len());
-        let maximum = maximise(&objective, &start.to_log(), &mask, &self.walls, settings, observer)?;
-        Ok(keep_fixed(Hyper::from_log(&maximum.theta)?, &self.given, self.options.free))
+        let mask = self.free.mask(start.lengths.len());
+        let maximum = maximise(&objective, &start.to_log(), &mask, &self.bounds, settings, observer)?;
+        Ok(keep_fixed(Hyper::from_log(&maximum.theta)?, &self.given, self.free))
     }
 
     fn evaluate(&self, hyper: &Hyper, rows: Vec<usize>) -> Result<Round, GpError> {
         let state = State::new(&self.covariance(hyper)?, self.y, &rows, self.level(hyper))?;
         let (bound, explained) = (state.bound(), state.explained());
         Ok(Round { hyper: hyper.clone(), rows, jitter: self.jitter, bound, explained })
-    }
-}
-
-// What the steps of a choice or a fit have in common.
-fn trace_point(hyper: &Hyper, phase: &'static str, round: usize) -> TracePoint {
-    TracePoint {
-        particle: 0,
-        iteration: round as i32,
-        phase,
-        step: 0,
-        log_likelihood: f64::NAN,
-        bound: None,
-        acceptance: None,
-        step_size: None,
-        variance: hyper.variance,
-        length: hyper.length(),
-        noise: hyper.noise,
-        jitter: 0.0,
-        inducing: 0,
     }
 }
 
@@ -310,18 +283,16 @@ impl Objective for Bound<'_> {
     }
 
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {
-        let exp = |i: usize| theta.get(i).map_or(f64::NAN, |v| v.exp());
-        let lengths = (1..theta.len().saturating_sub(1)).map(exp).collect();
-        let hyper = Hyper { variance: exp(0), lengths, noise: exp(theta.len().saturating_sub(1)) };
         let seen = self.seen.borrow();
         let log_likelihood = seen.iter().rev().find(|(at, _)| at == theta).map_or(f64::NAN, |(_, value)| *value);
         TracePoint {
+            iteration: self.round as i32,
             step,
             log_likelihood,
             bound: Some(at.value),
             jitter: at.jitter,
             inducing: self.rows.len() as i32,
-            ..trace_point(&hyper, "hyper.bound", self.round)
+            ..TracePoint::at_log("hyper.bound", theta)
         }
     }
 }

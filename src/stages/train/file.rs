@@ -42,7 +42,7 @@ impl TrainedModel {
         let meta = ModelMeta {
             format_version: FORMAT_VERSION,
             method: predictor.method().to_owned(),
-            kernel: predictor.kernel().name().to_owned(),
+            kernel: predictor.kernel().to_string(),
             feature_names: self.feature_names.clone(),
             feature_scaling: FeatureScaling {
                 centre: self.scaling.feature_centre.clone(),

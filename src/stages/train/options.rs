@@ -1,70 +1,64 @@
 //! Steps of the plan as options of the mathematics.
 
-use super::language as plan;
-use super::step_deep::{DeepStep, EmStep, HiddenStep, LayersStep, SamplerStep, StartStep, StrideStep};
-use super::step_train::{FreeHyperparameters, GpStep, InducingStep, SparseStep};
 use crate::eval::folds::Fold;
 use crate::gp::deep::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start};
 use crate::gp::exact::ExactOptions;
-use crate::gp::inducing::Candidates;
-use crate::gp::kernel::{Free, Kernel};
+use crate::gp::inducing::{Candidates, InducingOptions};
+use crate::gp::kernel::{Free, Hyperparameters, Kernel, StationaryOptions};
 use crate::gp::sparse::SparseOptions;
+use crate::plan::{
+    self, DeepStep, EmStep, GpStep, HiddenStep, InducingStep, LayersStep, SamplerStep, SparseStep, StartStep,
+    StrideStep,
+};
 use crate::stages::StageError;
 
 /// Exact regression.
 pub fn exact(options: &GpStep) -> ExactOptions {
-    ExactOptions {
-        kernel: kernel(options.kernel),
-        ard: options.ard,
-        variance: options.variance,
-        length: options.length,
-        noise: options.noise,
-        free: free(options.optimise),
-        ..ExactOptions::default()
-    }
+    ExactOptions { stationary: stationary(options), ..ExactOptions::default() }
 }
 
 /// Sparse regression on the training rows of the fold.
 pub fn sparse(options: &SparseStep, fold: &Fold) -> Result<SparseOptions, StageError> {
-    sparse_start(&options.gp, &options.inducing, fold)
+    let inducing = inducing(&options.inducing, fold)?;
+    Ok(SparseOptions { stationary: stationary(&options.gp), inducing, ..SparseOptions::default() })
 }
 
 /// Standard deep regression.
 pub fn deep(options: &DeepStep) -> DeepOptions {
-    let start = Start::Exact(exact(&stationary(&options.start)));
-    with_layers(start, 0, &options.deep, &options.em)
+    let start = ExactOptions { stationary: common_length(&options.start), ..ExactOptions::default() };
+    with_layers(Start::Exact(start), 0, &options.deep, &options.em)
 }
 
 /// STRIDE on the training rows of the fold.
 pub fn stride(options: &StrideStep, fold: &Fold) -> Result<DeepOptions, StageError> {
-    let start = Start::Sparse(sparse_start(&stationary(&options.start), &options.inducing, fold)?);
-    Ok(with_layers(start, options.exchanges, &options.deep, &options.em))
+    let (stationary, inducing) = (common_length(&options.start), inducing(&options.inducing, fold)?);
+    let start = SparseOptions { stationary, inducing, ..SparseOptions::default() };
+    Ok(with_layers(Start::Sparse(start), options.exchanges, &options.deep, &options.em))
 }
 
-fn sparse_start(gp: &GpStep, inducing: &InducingStep, fold: &Fold) -> Result<SparseOptions, StageError> {
-    let (count, candidates, rows) = match inducing {
-        InducingStep::Chosen { count, candidates } => (*count as usize, *candidates, None),
-        InducingStep::Given { rows } => (rows.len(), None, Some(training_positions(rows, fold)?)),
-    };
-    let GpStep { kernel: kind, ard, variance, length, noise, optimise } = *gp;
-    Ok(SparseOptions {
-        kernel: kernel(kind),
-        ard,
-        variance,
-        length,
-        noise,
-        free: free(optimise),
-        count,
-        candidates: candidates.map_or(Candidates::All, |count| Candidates::Count(count as usize)),
-        rows,
-        ..SparseOptions::default()
-    })
+fn stationary(options: &GpStep) -> StationaryOptions {
+    let GpStep { kernel, ard, variance, length, noise, optimise } = *options;
+    StationaryOptions { ard, ..common_length(&StartStep { kernel, variance, length, noise, optimise }) }
 }
 
 /// Layers share one length, so the fit they start from has one.
-const fn stationary(start: &StartStep) -> GpStep {
-    let StartStep { kernel, variance, length, noise, optimise } = *start;
-    GpStep { kernel, ard: false, variance, length, noise, optimise }
+fn common_length(start: &StartStep) -> StationaryOptions {
+    let StartStep { kernel: kind, variance, length, noise, optimise } = *start;
+    let optimise = Free { variance: optimise.variance, length: optimise.length, noise: optimise.noise };
+    let hyperparameters = Hyperparameters { variance, length, noise, optimise };
+    StationaryOptions { kernel: kernel(kind), ard: false, hyperparameters }
+}
+
+fn inducing(step: &InducingStep, fold: &Fold) -> Result<InducingOptions, StageError> {
+    Ok(match step {
+        InducingStep::Chosen { count, candidates } => {
+            let candidates = candidates.map_or(Candidates::All, Candidates::Count);
+            InducingOptions { count: *count, candidates, rows: None }
+        }
+        InducingStep::Given { rows } => {
+            InducingOptions { rows: Some(training_positions(rows, fold)?), ..InducingOptions::default() }
+        }
+    })
 }
 
 fn with_layers(start: Start, exchanges: u32, deep: &LayersStep, em: &EmStep) -> DeepOptions {
@@ -105,18 +99,15 @@ fn with_layers(start: Start, exchanges: u32, deep: &LayersStep, em: &EmStep) -> 
 }
 
 /// Rows of the source as positions among the training rows, which are in increasing order.
-fn training_positions(rows: &[u64], fold: &Fold) -> Result<Vec<usize>, StageError> {
+fn training_positions(rows: &[u64], fold: &Fold) -> Result<Vec<u64>, StageError> {
     let position = |row: &u64| {
-        fold.train.binary_search(&(*row as usize)).map_err(|_| StageError::Data {
+        let found = fold.train.binary_search(&(*row as usize));
+        found.map(|position| position as u64).map_err(|_| StageError::Data {
             what: format!("`inducing.rows` names row {row}, which is not a training row of this fold"),
             hint: "name rows that every fold trains on, or let `count` choose".to_owned(),
         })
     };
     rows.iter().map(position).collect()
-}
-
-const fn free(optimise: FreeHyperparameters) -> Free {
-    Free { variance: optimise.variance, length: optimise.length, noise: optimise.noise }
 }
 
 const fn kernel(kernel: plan::Kernel) -> Kernel {
@@ -131,13 +122,21 @@ const fn kernel(kernel: plan::Kernel) -> Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::Diagnostics;
-    use crate::stages::train::{Method, Train};
+    use crate::plan::{Method, PlanRequest, Step, build};
+    use std::path::Path;
 
     fn planned(train: &str) -> Option<Method> {
-        let text = format!("{{ input: folds, {train} }}");
-        let options = crate::pipeline::tree::parse(&text, &mut Diagnostics::default())?.to_json();
-        serde_json::from_value::<Train>(options).ok().map(|train| train.method())
+        let text = format!(
+            "version: 1\nname: small\nstages:\n  rows: {{ ingest: {{ path: x, features: [a], target: y }} }}\n  \
+             folds: {{ split: {{ input: rows, all: {{}} }} }}\n  model: {{ train: {{ input: folds, {train} }} }}\n"
+        );
+        let request =
+            PlanRequest { file: Path::new("p.yaml"), text: &text, sets: &[], results: None, env: &|_: &str| None };
+        let plan = build(&request).ok()?;
+        match &plan.cases[0].stage("model")?.step {
+            Step::Train(train) => Some(train.method.clone()),
+            _ => None,
+        }
     }
 
     fn options(train: &str) -> Option<DeepOptions> {
@@ -181,14 +180,17 @@ mod tests {
             exchanges: 9, hyperparameters: false, sampler: { hmc: { transitions: 5, leapfrog: 2 } }, final_transitions: 8, draws: 2 }";
         let expected = DeepOptions {
             start: Start::Sparse(SparseOptions {
-                kernel: Kernel::Matern52,
-                variance: Some(2.0),
-                length: Some(0.5),
-                noise: Some(0.1),
-                free: Free { variance: false, length: false, noise: true },
-                count: 2,
-                candidates: Candidates::All,
-                rows: Some(vec![1, 3]),
+                stationary: StationaryOptions {
+                    kernel: Kernel::Matern52,
+                    ard: false,
+                    hyperparameters: Hyperparameters {
+                        variance: Some(2.0),
+                        length: Some(0.5),
+                        noise: Some(0.1),
+                        optimise: Free { variance: false, length: false, noise: true },
+                    },
+                },
+                inducing: InducingOptions { rows: Some(vec![1, 3]), ..InducingOptions::default() },
                 ..SparseOptions::default()
             }),
             architecture: Architecture::Convolution,

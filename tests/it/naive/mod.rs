@@ -8,7 +8,7 @@ pub mod sparse;
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use rand_chacha::ChaCha8Rng;
-use stride_pipe::gp::kernel::{Hyper, Kernel};
+use stride_pipe::gp::kernel::{Hyper, Kernel, StationaryOptions};
 use stride_pipe::gp::random::{StreamKey, standard_normal};
 
 /// k(a, b), from the textbook.
@@ -137,6 +137,11 @@ pub fn relative_error<'a>(
 /// A list of reference figures.
 pub fn numbers(value: &serde_json::Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+}
+
+/// These options, and everything else as it is by default.
+pub fn options(kernel: Kernel, ard: bool) -> StationaryOptions {
+    StationaryOptions { kernel, ard, ..StationaryOptions::default() }
 }
 
 /// A list of lists of reference figures.

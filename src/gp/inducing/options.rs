@@ -1,0 +1,120 @@
+//! What can be asked of the inducing points: the one declaration of these options.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::gp::kernel::null_is_default;
+
+/// The inducing points: how many are chosen, or which rows.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(!default, rename = "Inducing")]
+pub struct InducingOptions {
+    /// How many.
+    #[serde(deserialize_with = "count")]
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub count: u32,
+    /// Rows tried for each point: a number, or `all`.
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<Candidates>")]
+    pub candidates: Candidates,
+    /// These rows of the source, kept throughout.
+    #[schemars(inner(range(min = 0)))]
+    pub rows: Option<Vec<u64>>,
+}
+
+impl Default for InducingOptions {
+    fn default() -> Self {
+        Self { count: 50, candidates: Candidates::default(), rows: None }
+    }
+}
+
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(InducingOptions::default().count))
+}
+
+/// What is not used is not in the text: with given rows, `count` and `candidates` cannot matter.
+impl Serialize for InducingOptions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Used<'a> {
+            Chosen { count: u32, candidates: Candidates },
+            Given { rows: &'a [u64] },
+        }
+        let chosen = Used::Chosen { count: self.count, candidates: self.candidates };
+        self.rows.as_ref().map_or(chosen, |rows| Used::Given { rows }).serialize(serializer)
+    }
+}
+
+/// Rows tried for each inducing point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidates {
+    /// Every row that is not an inducing point yet.
+    All,
+    /// That many of them, drawn anew each time.
+    Count(u32),
+}
+
+impl Default for Candidates {
+    fn default() -> Self {
+        Self::Count(1000)
+    }
+}
+
+impl<'de> Deserialize<'de> for Candidates {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) if text == "all" => Ok(Self::All),
+            number => serde_json::from_value(number).map(Self::Count).map_err(D::Error::custom),
+        }
+    }
+}
+
+impl Serialize for Candidates {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_none(),
+            Self::Count(count) => count.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for Candidates {
+    fn schema_name() -> Cow<'static, str> {
+        "Candidates".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "a whole number from 1, or `all`",
+            "anyOf": [{ "type": "integer", "minimum": 1, "maximum": u32::MAX }, { "const": "all" }]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_text_that_cache_keys_are_made_of_stays() -> Result<(), serde_json::Error> {
+        let text = |written: Value| {
+            let options: InducingOptions = serde_json::from_value(written)?;
+            serde_json::to_string(&options)
+        };
+        assert_eq!(text(json!({}))?, r#"{"chosen":{"count":50,"candidates":1000}}"#);
+        assert_eq!(text(json!({ "count": null, "candidates": null, "rows": null }))?, text(json!({}))?);
+        assert_eq!(text(json!({ "count": 7, "candidates": "all" }))?, r#"{"chosen":{"count":7,"candidates":null}}"#);
+        assert_eq!(text(json!({ "rows": [3, 17], "candidates": 9 }))?, r#"{"given":{"rows":[3,17]}}"#);
+        for wrong in [json!({ "candidates": "some" }), json!({ "count": -1 }), json!({ "points": 3 })] {
+            assert!(text(wrong).is_err());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! What can be asked of a fit of kernel and hyper-parameters: the one declaration of these options.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+
+use super::Kernel;
+
+/// The options that all fits of a stationary Gaussian process share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StationaryOptions {
+    /// The covariance function.
+    pub kernel: Kernel,
+    /// One correlation length per feature instead of a common one.
+    pub ard: bool,
+    /// Starting values, and which of them are optimised.
+    #[serde(flatten)]
+    pub hyperparameters: Hyperparameters,
+}
+
+impl StationaryOptions {
+    /// Serialises everything but `ard`, for the methods that have no such option.
+    pub fn without_ard<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Text {
+            kernel: Kernel,
+            #[serde(flatten)]
+            hyperparameters: Hyperparameters,
+        }
+        Text { kernel: self.kernel, hyperparameters: self.hyperparameters }.serialize(serializer)
+    }
+}
+
+/// Starting values of the hyper-parameters, in scaled units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(!default)]
+pub struct Hyperparameters {
+    /// Kernel variance; null chooses from the data.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub variance: Option<f64>,
+    /// Correlation length; null chooses from the data.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub length: Option<f64>,
+    /// Noise variance; null chooses from the data.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub noise: Option<f64>,
+    /// Which are optimised: true (all), false (none) or a list of names. Default: true.
+    #[serde(deserialize_with = "null_is_default")]
+    #[schemars(with = "Option<Free>")]
+    pub optimise: Free,
+}
+
+/// In a pipeline, null is another way to write nothing.
+pub(crate) fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Which hyper-parameters a fit may move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Free {
+    /// σ² moves.
+    pub variance: bool,
+    /// λ moves; all lengths together.
+    pub length: bool,
+    /// γ² moves.
+    pub noise: bool,
+}
+
+impl Free {
+    /// Everything moves.
+    pub const ALL: Self = Self { variance: true, length: true, noise: true };
+    /// Nothing moves.
+    pub const NONE: Self = Self { variance: false, length: false, noise: false };
+
+    /// One flag for each entry of [`Hyper::to_log`](super::Hyper::to_log).
+    pub fn mask(self, lengths: usize) -> Vec<bool> {
+        let mut mask = vec![self.variance];
+        mask.resize(lengths + 1, self.length);
+        mask.push(self.noise);
+        mask
+    }
+}
+
+impl Default for Free {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+/// A hyper-parameter.
+#[derive(PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum HyperparameterName {
+    /// Kernel variance.
+    Variance,
+    /// Correlation length.
+    Length,
+    /// Noise variance.
+    Noise,
+}
+
+impl<'de> Deserialize<'de> for Free {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use HyperparameterName::{Length, Noise, Variance};
+        match Value::deserialize(deserializer)? {
+            Value::Bool(true) => Ok(Self::ALL),
+            Value::Bool(false) => Ok(Self::NONE),
+            list => {
+                let names: Vec<HyperparameterName> = serde_json::from_value(list).map_err(D::Error::custom)?;
+                let [variance, length, noise] = [Variance, Length, Noise].map(|name| names.contains(&name));
+                Ok(Self { variance, length, noise })
+            }
+        }
+    }
+}
+
+impl JsonSchema for Free {
+    fn schema_name() -> Cow<'static, str> {
+        "Optimise".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let name = generator.subschema_for::<HyperparameterName>();
+        json_schema!({
+            "description": "true, false, or a list of variance, length and noise",
+            "anyOf": [{ "type": "boolean" }, { "type": "array", "items": name }]
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_text_that_cache_keys_are_made_of_stays() -> Result<(), serde_json::Error> {
+        let plain = r#"{"kernel":"rbf","ard":false,"variance":null,"length":null,"noise":null,"optimise":{"variance":true,"length":true,"noise":true}}"#;
+        assert_eq!(serde_json::to_string(&StationaryOptions::default())?, plain);
+        let hyperparameters = Hyperparameters { length: Some(0.5), optimise: Free::NONE, ..Hyperparameters::default() };
+        let options = StationaryOptions { kernel: Kernel::Matern32, ard: true, hyperparameters };
+        let layered = options.without_ard(serde_json::value::Serializer)?.to_string();
+        let text = r#"{"kernel":"matern32","variance":null,"length":0.5,"noise":null,"optimise":{"variance":false,"length":false,"noise":false}}"#;
+        assert_eq!(layered, text);
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_optimised_is_written_in_three_ways() -> Result<(), serde_json::Error> {
+        let read = |optimise: Value| serde_json::from_value::<Hyperparameters>(json!({ "optimise": optimise }));
+        assert_eq!(read(json!(null))?, Hyperparameters::default());
+        assert_eq!(read(json!(true))?.optimise, Free::ALL);
+        assert_eq!(read(json!(false))?.optimise, Free::NONE);
+        assert_eq!(read(json!(["noise"]))?.optimise, Free { noise: true, ..Free::NONE });
+        assert!(read(json!(["length", "colour"])).is_err() && read(json!(1)).is_err());
+        assert!(serde_json::from_value::<Hyperparameters>(json!({ "lenght": 1 })).is_err());
+        Ok(())
+    }
+}
