@@ -11,7 +11,10 @@ use std::time::Instant;
 use common::{SETS, Set, read};
 use ndarray::{Array1, Array2, Axis};
 use stride_pipe::eval::folds::{Fold, holdout, kfold};
-use stride_pipe::gp::deep::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start, fit};
+use stride_pipe::gp::deep::{
+    Architecture, CrossOptions, DeepOptions, EmOptions, HiddenMethod, HmcOptions, LayerOptions, PcnOptions, PriorMean,
+    SamplerOptions, Start, fit,
+};
 use stride_pipe::gp::exact::ExactOptions;
 use stride_pipe::gp::inducing::{Candidates, InducingOptions};
 use stride_pipe::gp::observer::{Observer, Phase, Progress, TracePoint};
@@ -112,11 +115,13 @@ fn run(set: &Set, x: &Array2<f64>, y: &Array1<f64>, fold: &Fold, options: &DeepO
 fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
     let number = |name: &str, otherwise: usize| given.get(name).map_or(otherwise, |text| text.parse().unwrap());
     let real = |name: &str| given.get(name).map(|text| text.parse::<f64>().unwrap());
-    let basis = DeepOptions::default();
+    let basis = EmOptions::default();
     let hidden = match given.get("hidden").copied().unwrap_or("aca") {
-        "full" => HiddenKind::Full,
-        "sparse" => HiddenKind::Sparse,
-        _ => HiddenKind::Aca { rank: number("rank", 50), tolerance: 1e-6, repivot: number("repivot", 1) > 0 },
+        "full" => HiddenMethod::Full.into(),
+        "sparse" => HiddenMethod::Sparse.into(),
+        _ => {
+            CrossOptions { rank: number("rank", 50) as u32, tolerance: 1e-6, repivot: number("repivot", 1) > 0 }.into()
+        }
     };
     let start = if number("exact", 0) > 0 {
         Start::Exact(ExactOptions::default())
@@ -129,31 +134,37 @@ fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
         Start::Sparse(SparseOptions { inducing, ..SparseOptions::default() })
     };
     let sampler = match (given.get("pcn"), given.get("hmc").and_then(|text| text.split_once('x'))) {
-        (Some(steps), _) => SamplerKind::Pcn { steps: steps.parse().unwrap() },
-        (None, Some((a, b))) => SamplerKind::Hmc { transitions: a.parse().unwrap(), leapfrog: b.parse().unwrap() },
+        (Some(steps), _) => SamplerOptions::Pcn(PcnOptions { steps: steps.parse().unwrap() }),
+        (None, Some((a, b))) => {
+            SamplerOptions::Hmc(HmcOptions { transitions: a.parse().unwrap(), leapfrog: b.parse().unwrap() })
+        }
         _ => basis.sampler,
     };
     DeepOptions {
         start,
-        architecture: match given.get("arch").copied().unwrap_or("composition") {
-            "convolution" => Architecture::Convolution,
-            "injective" => Architecture::Injective,
-            _ => Architecture::Composition,
+        layers: LayerOptions {
+            architecture: match given.get("arch").copied().unwrap_or("composition") {
+                "convolution" => Architecture::Convolution,
+                "injective" => Architecture::Injective,
+                _ => Architecture::Composition,
+            },
+            layers: number("layers", 2) as u32,
+            width: given.get("width").map(|text| text.parse().unwrap()),
+            prior_mean: if given.get("prior") == Some(&"identity") { PriorMean::Identity } else { PriorMean::Zero },
+            hidden,
+            length: real("length"),
+            u_min: real("u_min"),
+            u_max: real("u_max"),
         },
-        layers: number("layers", 2),
-        width: given.get("width").map(|text| text.parse().unwrap()),
-        prior_mean: if given.get("prior") == Some(&"identity") { PriorMean::Identity } else { PriorMean::Zero },
-        hidden,
-        length: real("length"),
-        u_min: real("u_min"),
-        u_max: real("u_max"),
-        iterations: number("em", basis.iterations),
-        particles: number("s", basis.particles),
-        exchanges: number("exchanges", basis.exchanges),
-        hyperparameters: number("hyper", 1) > 0,
-        sampler,
-        final_transitions: number("final", basis.final_transitions),
-        draws: number("draws", basis.draws),
+        em: EmOptions {
+            iterations: number("em", basis.iterations as usize) as u32,
+            particles: number("s", basis.particles as usize) as u32,
+            exchanges: number("exchanges", basis.exchanges as usize) as u32,
+            hyperparameters: number("hyper", 1) > 0,
+            sampler,
+            final_transitions: Some(number("final", 50) as u32),
+            draws: number("draws", basis.draws as usize) as u32,
+        },
     }
 }
 

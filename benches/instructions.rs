@@ -19,7 +19,10 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use ndarray::{Array1, Array2, s};
-use stride_pipe::gp::deep::{DeepGp, DeepOptions, HiddenKind, LogDensity, SamplerKind, Start, fit};
+use stride_pipe::gp::deep::{
+    CrossOptions, DeepGp, DeepOptions, EmOptions, HmcOptions, LayerOptions, LogDensity, PcnOptions, SamplerOptions,
+    Start, fit,
+};
 use stride_pipe::gp::inducing::{Candidates, Choice, InducingOptions, Member};
 use stride_pipe::gp::kernel::{Kernel, Stationary};
 use stride_pipe::gp::observer::{Silent, TracePoint};
@@ -42,7 +45,7 @@ const PARTS: [(&str, fn()); 6] = [
     ("prediction", prediction),
 ];
 
-fn small_fit(x: &Array2<f64>, y: &Array1<f64>, sampler: SamplerKind) -> DeepGp {
+fn small_fit(x: &Array2<f64>, y: &Array1<f64>, sampler: SamplerOptions) -> DeepGp {
     let start = SparseOptions {
         inducing: InducingOptions { count: 20, candidates: Candidates::Count(100), rows: None },
         subset: 60,
@@ -52,12 +55,11 @@ fn small_fit(x: &Array2<f64>, y: &Array1<f64>, sampler: SamplerKind) -> DeepGp {
     };
     let options = DeepOptions {
         start: Start::Sparse(start),
-        hidden: HiddenKind::Aca { rank: 20, tolerance: 0.0, repivot: true },
-        particles: 2,
-        iterations: 2,
-        final_transitions: 2,
-        sampler,
-        ..DeepOptions::default()
+        layers: LayerOptions {
+            hidden: CrossOptions { rank: 20, tolerance: 0.0, repivot: true }.into(),
+            ..LayerOptions::default()
+        },
+        em: EmOptions { particles: 2, iterations: 2, final_transitions: Some(2), sampler, ..EmOptions::default() },
     };
     fit(x.view(), y.view(), &options, &StreamKey::new(2), None, &mut Silent).unwrap()
 }
@@ -68,7 +70,9 @@ fn training() {
     let mut rng = StreamKey::new(1).generator();
     let x = Array2::from_shape_fn((n, d), |_| standard_normal(&mut rng));
     let y: Array1<f64> = x.outer_iter().map(|row| (row[0] + row[1]).sin()).collect();
-    for sampler in [SamplerKind::Hmc { transitions: 2, leapfrog: 4 }, SamplerKind::Pcn { steps: 20 }] {
+    for sampler in
+        [SamplerOptions::Hmc(HmcOptions { transitions: 2, leapfrog: 4 }), SamplerOptions::Pcn(PcnOptions { steps: 20 })]
+    {
         let model = small_fit(&x, &y, sampler);
         assert!(model.predict(x.view(), true).unwrap().mean.iter().all(|value| value.is_finite()));
     }
@@ -107,7 +111,7 @@ fn exchange() {
 fn prediction() {
     let (x, y) = data(ROWS);
     let few = (x.slice(s![..100, ..]).to_owned(), y.slice(s![..100]).to_owned());
-    let model = small_fit(&few.0, &few.1, SamplerKind::Pcn { steps: 1 });
+    let model = small_fit(&few.0, &few.1, SamplerOptions::Pcn(PcnOptions { steps: 1 }));
     for _ in 0..10 {
         assert!(model.predict(x.view(), true).unwrap().mean.iter().all(|value| value.is_finite()));
     }

@@ -1,6 +1,8 @@
 //! Prediction: rows per second against what plain matrix products would allow.
 
-use stride_pipe::gp::deep::{DeepOptions, HiddenKind, SamplerKind, Start, fit};
+use stride_pipe::gp::deep::{
+    CrossOptions, DeepOptions, EmOptions, LayerOptions, PcnOptions, SamplerOptions, Start, fit,
+};
 use stride_pipe::gp::inducing::{Candidates, InducingOptions};
 use stride_pipe::gp::observer::Silent;
 use stride_pipe::gp::random::StreamKey;
@@ -24,12 +26,17 @@ pub fn report() {
         let start = SparseOptions { inducing, ..SparseOptions::default() };
         let options = DeepOptions {
             start: Start::Sparse(start),
-            hidden: HiddenKind::Aca { rank: RANK, tolerance: 0.0, repivot: false },
-            particles: PARTICLES,
-            iterations: 1,
-            sampler: SamplerKind::Pcn { steps: 2 },
-            final_transitions: 0,
-            ..DeepOptions::default()
+            layers: LayerOptions {
+                hidden: CrossOptions { rank: RANK as u32, tolerance: 0.0, repivot: false }.into(),
+                ..LayerOptions::default()
+            },
+            em: EmOptions {
+                particles: PARTICLES as u32,
+                iterations: 1,
+                sampler: SamplerOptions::Pcn(PcnOptions { steps: 2 }),
+                final_transitions: Some(0),
+                ..EmOptions::default()
+            },
         };
         let model = fit(x_few, y_few, &options, &StreamKey::new(3), None, &mut Silent).unwrap();
         let before = peak();

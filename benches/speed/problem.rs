@@ -1,7 +1,7 @@
 //! The training problem that everything is measured on: the size of Fashion-MNIST features, made from random numbers.
 
 use ndarray::{Array1, Array2};
-use stride_pipe::gp::deep::{DeepOptions, HiddenKind, Points, Problem};
+use stride_pipe::gp::deep::{CrossOptions, DeepOptions, LayerOptions, Points, Problem};
 use stride_pipe::gp::kernel::Hyper;
 use stride_pipe::gp::random::{StreamKey, standard_normal, uniform};
 use stride_pipe::gp::sparse::JITTER;
@@ -40,8 +40,8 @@ pub fn stride(x: &Array2<f64>, y: &Array1<f64>, m: usize) -> Problem {
 
 /// The same with another correlation length.
 pub fn stride_with(x: &Array2<f64>, y: &Array1<f64>, m: usize, length: f64) -> Problem {
-    let hidden = HiddenKind::Aca { rank: RANK, tolerance: 0.0, repivot: false };
-    let options = DeepOptions { hidden, ..DeepOptions::default() };
+    let hidden = CrossOptions { rank: RANK as u32, tolerance: 0.0, repivot: false }.into();
+    let options = DeepOptions { layers: LayerOptions { hidden, ..LayerOptions::default() }, ..DeepOptions::default() };
     let (inducing, pivots) = (spread(x.nrows(), m, 0), Ok(spread(x.nrows(), RANK, 1)));
     let points = Points { inducing, pivots, jitter: JITTER };
     Problem::new(x.view(), y.view(), &options, &Hyper::isotropic(1.0, length, 0.1), points).unwrap()

@@ -1,10 +1,10 @@
 //! Exchange of inducing points with several particles, against re-evaluation of the bound for every candidate.
 
 use crate::gp_deep_layers::{matrix, problem, sparse_start, wander};
-use crate::naive::deep::bound;
+use crate::naive::deep::{FULL, bound};
 use crate::naive::regression;
 use ndarray::{Array1, Array2};
-use stride_pipe::gp::deep::{Architecture, DeepOptions, HiddenKind, PriorMean, Warped};
+use stride_pipe::gp::deep::{Architecture, DeepOptions, LayerOptions, PriorMean, Warped};
 use stride_pipe::gp::inducing::{Candidates, Choice, Member};
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::observer::{Silent, TracePoint};
@@ -94,10 +94,13 @@ fn equals_re_evaluation_of_the_mean_bound() {
             let (x, y) = regression(70 + 10 * number as u64 + seed, 26, d, 0.2);
             let options = DeepOptions {
                 start: sparse_start(Kernel::Matern32),
-                architecture,
-                hidden: HiddenKind::Full,
-                prior_mean: PriorMean::Identity,
-                ..Default::default()
+                layers: LayerOptions {
+                    architecture,
+                    hidden: FULL,
+                    prior_mean: PriorMean::Identity,
+                    ..LayerOptions::default()
+                },
+                ..DeepOptions::default()
             };
             let (problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.3, 0.8, NOISE));
             let every: Vec<usize> = (0..26).collect();

@@ -1,9 +1,10 @@
 //! The EM loop as a whole: what an M step may move, and that it never falls.
 
 use crate::gp_deep_start::{Listener, quick_exact, quick_sparse};
+use crate::naive::deep::{FULL, SPARSE, aca, hmc, pcn};
 use crate::naive::regression;
 use stride_pipe::gp::GpError;
-use stride_pipe::gp::deep::{Architecture, Checkpoint, DeepOptions, HiddenKind, SamplerKind, Start, fit};
+use stride_pipe::gp::deep::{Architecture, Checkpoint, CrossOptions, DeepOptions, EmOptions, LayerOptions, Start, fit};
 use stride_pipe::gp::kernel::{Free, Hyperparameters, Kernel, StationaryOptions};
 use stride_pipe::gp::observer::{Observer, Phase, Progress, Silent, TracePoint};
 use stride_pipe::gp::random::StreamKey;
@@ -20,18 +21,19 @@ fn options(architecture: Architecture, free: Free, exact: bool) -> DeepOptions {
     };
     DeepOptions {
         start,
-        architecture,
-        hidden: HiddenKind::Aca { rank: 8, tolerance: 1e-9, repivot: true },
-        iterations: 3,
-        particles: 2,
-        sampler: SamplerKind::Hmc { transitions: 4, leapfrog: 4 },
-        final_transitions: 3,
-        ..DeepOptions::default()
+        layers: LayerOptions { architecture, hidden: aca(8, 1e-9), ..LayerOptions::default() },
+        em: EmOptions {
+            iterations: 3,
+            particles: 2,
+            sampler: hmc(4, 4),
+            final_transitions: Some(3),
+            ..EmOptions::default()
+        },
     }
 }
 
 fn run(options: &DeepOptions) -> Listener {
-    let d = if options.architecture == Architecture::Injective { 1 } else { 2 };
+    let d = if options.layers.architecture == Architecture::Injective { 1 } else { 2 };
     let (x, y) = regression(81, 45, d, 0.3);
     let mut listener = Listener::default();
     fit(x.view(), y.view(), options, &StreamKey::new(2), None, &mut listener).unwrap();
@@ -88,7 +90,7 @@ fn only_free_hyper_parameters_move() {
                 assert!(said.checkpoints.iter().all(|state| state.start == *start));
             }
             let mut fixed = options(architecture, Free::ALL, exact);
-            fixed.hyperparameters = false;
+            fixed.em.hyperparameters = false;
             let said = run(&fixed);
             assert!(said.checkpoints.iter().all(|state| state.hyper == state.start));
             assert!(said.traces.iter().all(|point| point.phase != "hyper"));
@@ -115,17 +117,17 @@ fn pivots_stay_unless_they_are_to_move() {
     assert!(pivots[0] != pivots[1]);
     // Not after the last M step.
     assert_eq!(pivots[1], pivots[2]);
-    moving.hidden = HiddenKind::Aca { rank: 8, tolerance: 1e-9, repivot: false };
+    moving.layers.hidden = CrossOptions { rank: 8, tolerance: 1e-9, repivot: false }.into();
     let said = run(&moving);
     assert!(said.checkpoints.iter().all(|state| state.pivots == said.checkpoints[0].pivots));
 }
 
 #[test]
 fn steps_adapt_until_the_frozen_moves_begin() {
-    for sampler in [SamplerKind::Hmc { transitions: 6, leapfrog: 3 }, SamplerKind::Pcn { steps: 200 }] {
+    for sampler in [hmc(6, 3), pcn(200)] {
         for final_transitions in [12, 0] {
             let mut options = options(Architecture::Composition, Free::ALL, false);
-            (options.sampler, options.final_transitions) = (sampler, final_transitions);
+            (options.em.sampler, options.em.final_transitions) = (sampler, Some(final_transitions));
             let said = run(&options);
             let steps = |phase: &str, iteration: i32, particle: i32| -> Vec<f64> {
                 let of = |p: &&TracePoint| p.phase == phase && p.iteration == iteration && p.particle == particle;
@@ -137,7 +139,7 @@ fn steps_adapt_until_the_frozen_moves_begin() {
                 // Without moves at the end the last E step is the frozen chain.
                 assert_eq!(changes(&steps("e_step", 3, particle)), final_transitions > 0, "{sampler:?}");
                 let last = steps("final", 4, particle);
-                assert_eq!(last.len(), final_transitions);
+                assert_eq!(last.len(), final_transitions as usize);
                 assert!(last.is_empty() || !changes(&last), "{sampler:?}");
             }
         }
@@ -146,13 +148,9 @@ fn steps_adapt_until_the_frozen_moves_begin() {
 
 #[test]
 fn jitter_grows_between_e_steps_when_it_has_to() {
-    for (number, hidden) in
-        [HiddenKind::Aca { rank: 3, tolerance: 0.0, repivot: true }, HiddenKind::Full, HiddenKind::Sparse]
-            .into_iter()
-            .enumerate()
-    {
+    for (number, hidden) in [aca(3, 0.0), FULL, SPARSE].into_iter().enumerate() {
         let mut options = options(Architecture::Composition, Free::NONE, false);
-        (options.hidden, options.exchanges) = (hidden, 0);
+        (options.layers.hidden, options.em.exchanges) = (hidden, 0);
         // So long that all rows look the same.
         let Start::Sparse(sparse) = &mut options.start else { unreachable!() };
         let [variance, length, noise] = [1.0, 50.0, 0.2].map(Some);
@@ -221,17 +219,19 @@ fn impossible_options_are_refused() {
         options
     };
     for (number, bad) in [
-        with(&|o| o.layers = 1),
-        with(&|o| o.particles = 0),
-        with(&|o| o.architecture = Architecture::Injective),
-        with(&|o| o.width = Some(0)),
-        with(&|o| (o.width, o.architecture) = (Some(2), Architecture::Convolution)),
-        with(&|o| (o.hidden, o.start) = (HiddenKind::Sparse, Start::Exact(quick_exact(Kernel::Rbf)))),
-        with(&|o| o.length = Some(-1.0)),
-        with(&|o| o.u_min = Some(f64::NAN)),
-        with(&|o| (o.u_min, o.u_max, o.architecture) = (Some(2.0), Some(1.0), Architecture::Convolution)),
-        with(&|o| o.hidden = HiddenKind::Aca { rank: 0, tolerance: 0.0, repivot: true }),
-        with(&|o| o.sampler = SamplerKind::Hmc { transitions: 2, leapfrog: 0 }),
+        with(&|o| o.layers.layers = 1),
+        with(&|o| o.em.particles = 0),
+        with(&|o| o.layers.architecture = Architecture::Injective),
+        with(&|o| o.layers.width = Some(0)),
+        with(&|o| (o.layers.width, o.layers.architecture) = (Some(2), Architecture::Convolution)),
+        with(&|o| (o.layers.hidden, o.start) = (SPARSE, Start::Exact(quick_exact(Kernel::Rbf)))),
+        with(&|o| o.layers.length = Some(-1.0)),
+        with(&|o| o.layers.u_min = Some(f64::NAN)),
+        with(&|o| {
+            (o.layers.u_min, o.layers.u_max, o.layers.architecture) = (Some(2.0), Some(1.0), Architecture::Convolution)
+        }),
+        with(&|o| o.layers.hidden = aca(0, 0.0)),
+        with(&|o| o.em.sampler = hmc(2, 0)),
     ]
     .into_iter()
     .enumerate()

@@ -1,9 +1,10 @@
 //! The gradient of the deep log-likelihood against central differences, for every combination of its parts.
 
+use crate::naive::deep::{FULL, SPARSE, aca, hmc};
 use crate::naive::{normal_matrix, regression};
 use ndarray::Array2;
 use stride_pipe::gp::deep::{
-    Architecture, DeepOptions, HiddenKind, LogDensity, Points, PriorMean, Problem, SamplerKind, Start,
+    Architecture, DeepOptions, EmOptions, LayerOptions, LogDensity, Points, PriorMean, Problem, Start,
 };
 use stride_pipe::gp::exact::ExactOptions;
 use stride_pipe::gp::kernel::{Hyper, Kernel};
@@ -11,15 +12,15 @@ use stride_pipe::gp::sparse::{JITTER, SparseOptions};
 
 /// A small problem with the given parts, and hidden variables that are not special.
 pub fn problem(options: &DeepOptions, n: usize, width: usize, seed: u64) -> (Problem, Vec<Array2<f64>>) {
-    let d = if options.architecture == Architecture::Injective { 1 } else { 2 };
+    let d = if options.layers.architecture == Architecture::Injective { 1 } else { 2 };
     let (x, y) = regression(seed, n, d, 0.2);
     let start = Hyper::isotropic(1.3, 1.1, 0.15);
     let rows: Vec<usize> = (0..n).collect();
     let inducing = if matches!(options.start, Start::Exact(_)) { Vec::new() } else { (0..n).step_by(4).collect() };
     let points = Points { inducing, pivots: Err(rows), jitter: JITTER };
     let mut options = options.clone();
-    if options.architecture == Architecture::Composition {
-        options.width = Some(width);
+    if options.layers.architecture == Architecture::Composition {
+        options.layers.width = Some(width as u32);
     }
     let problem = Problem::new(x.view(), y.view(), &options, &start, points).unwrap();
     let mut white = problem.start_white().unwrap();
@@ -33,11 +34,9 @@ pub fn problem(options: &DeepOptions, n: usize, width: usize, seed: u64) -> (Pro
 pub fn combinations() -> Vec<DeepOptions> {
     let mut all = Vec::new();
     for architecture in Architecture::ALL {
-        for hidden in
-            [HiddenKind::Full, HiddenKind::Aca { rank: 9, tolerance: 1e-9, repivot: true }, HiddenKind::Sparse]
-        {
+        for hidden in [FULL, aca(9, 1e-9), SPARSE] {
             for exact in [false, true] {
-                if exact && hidden == HiddenKind::Sparse {
+                if exact && hidden == SPARSE {
                     continue;
                 }
                 for (kernel, layers, prior_mean) in [
@@ -59,15 +58,11 @@ pub fn combinations() -> Vec<DeepOptions> {
                             ..SparseOptions::default()
                         })
                     };
-                    let sampler = SamplerKind::Hmc { transitions: 3, leapfrog: 4 };
+                    let sampler = hmc(3, 4);
                     all.push(DeepOptions {
                         start,
-                        architecture,
-                        layers,
-                        prior_mean,
-                        hidden,
-                        sampler,
-                        ..DeepOptions::default()
+                        layers: LayerOptions { architecture, layers, prior_mean, hidden, ..LayerOptions::default() },
+                        em: EmOptions { sampler, ..EmOptions::default() },
                     });
                 }
             }
@@ -79,7 +74,7 @@ pub fn combinations() -> Vec<DeepOptions> {
 #[test]
 fn agrees_with_central_differences_in_every_combination() {
     for (number, options) in combinations().into_iter().enumerate() {
-        for width in if options.architecture == Architecture::Composition { 1..=3 } else { 1..=1 } {
+        for width in if options.layers.architecture == Architecture::Composition { 1..=3 } else { 1..=1 } {
             let (problem, white) = problem(&options, 37, width, number as u64);
             let (at, gradient) = problem.value_and_gradient(&white).unwrap();
             assert_eq!(at, problem.value(&white).unwrap());
@@ -101,10 +96,10 @@ fn agrees_with_central_differences_in_every_combination() {
                 assert!(
                     expected.iter().any(|expected| (found - expected).abs() < 1e-6 * scale),
                     "{:?} {:?} {:?} {} layers, width {width}, layer {layer}: {found} against {expected:?}",
-                    options.architecture,
-                    options.hidden,
-                    options.prior_mean,
-                    options.layers,
+                    options.layers.architecture,
+                    options.layers.hidden,
+                    options.layers.prior_mean,
+                    options.layers.layers,
                 );
             }
         }

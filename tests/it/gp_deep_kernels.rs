@@ -1,12 +1,12 @@
 //! Covariances with local lengths, and the monotone map of one feature.
 
 use crate::gp_deep_layers::{exact_start, matrix, naive, problem, sparse_start, wander};
-use crate::naive::deep::solve;
+use crate::naive::deep::{FULL, SPARSE, aca, solve};
 use crate::naive::{cholesky, covariance, generator, normal_matrix, relative_error};
 use ndarray::{Array1, Array2};
 use ndarray_linalg::{EigValsh, UPLO};
 use proptest::prelude::*;
-use stride_pipe::gp::deep::{Architecture, DeepOptions, HiddenKind, LogDensity, PriorMean, Problem, Warped};
+use stride_pipe::gp::deep::{Architecture, DeepOptions, LayerOptions, LogDensity, PriorMean, Problem, Warped};
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::random::{standard_normal, uniform};
 use stride_pipe::gp::sparse::JITTER;
@@ -73,9 +73,8 @@ fn map(at: &[f64], u: impl Fn(f64) -> f64) -> (Problem, Vec<Array2<f64>>) {
     let y = Array1::from_shape_fn(n, |i| (i as f64).sin());
     let options = DeepOptions {
         start: exact_start(Kernel::Matern12),
-        architecture: Architecture::Injective,
-        hidden: HiddenKind::Full,
-        ..Default::default()
+        layers: LayerOptions { architecture: Architecture::Injective, hidden: FULL, ..LayerOptions::default() },
+        ..DeepOptions::default()
     };
     let start = Hyper::isotropic(1.0, 0.7, 0.1);
     let (problem, _) = problem(&options, &x, &y, &start);
@@ -122,16 +121,18 @@ fn the_map_integrates_the_squared_slope() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
-    fn the_map_never_turns_back(seed in 0_u64..1000, layers in 2_usize..5, size in 0.1..6.0_f64, zero: bool) {
+    fn the_map_never_turns_back(seed in 0_u64..1000, layers in 2_u32..5, size in 0.1..6.0_f64, zero: bool) {
         let n = 35;
         // With repeated values.
         let x = normal_matrix(seed, n, 1).mapv(|v| (v * 10.0).round() / 10.0);
         let y = Array1::from_shape_fn(n, |i| (i as f64).cos());
         let prior_mean = if zero { PriorMean::Zero } else { PriorMean::Identity };
-        for hidden in [HiddenKind::Full, HiddenKind::Aca { rank: 5, tolerance: 0.0, repivot: true }, HiddenKind::Sparse] {
+        for hidden in [FULL, aca(5, 0.0), SPARSE] {
+            let architecture = Architecture::Injective;
             let options = DeepOptions {
-                start: sparse_start(Kernel::Matern32), architecture: Architecture::Injective, hidden, prior_mean, layers,
-                ..Default::default()
+                start: sparse_start(Kernel::Matern32),
+                layers: LayerOptions { architecture, hidden, prior_mean, layers, ..LayerOptions::default() },
+                ..DeepOptions::default()
             };
             let (problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.0, 1.0, 0.1));
             let white = wander(&problem, seed, size);
@@ -158,9 +159,8 @@ fn many_values_share_a_bounded_number_of_knots() {
     let y = Array1::from_shape_fn(n, |i| (3.0 * x[[i, 0]]).sin());
     let options = DeepOptions {
         start: sparse_start(Kernel::Matern32),
-        architecture: Architecture::Injective,
-        hidden: HiddenKind::Aca { rank: 8, tolerance: 0.0, repivot: true },
-        ..Default::default()
+        layers: LayerOptions { architecture: Architecture::Injective, hidden: aca(8, 0.0), ..LayerOptions::default() },
+        ..DeepOptions::default()
     };
     let start = Hyper::isotropic(1.0, 1.5, 0.1);
     let inducing: Vec<usize> = (0..n).step_by(200).collect();

@@ -1,16 +1,17 @@
 //! Hidden layers, top covariance and log-likelihood against plain loops.
 
-use crate::naive::deep::{Deep, Kind, bound, log_normal, nystrom, product, solve};
+use crate::naive::deep::{Deep, FULL, SPARSE, aca, bound, log_normal, nystrom, product, solve};
 use crate::naive::{cholesky, normal_matrix, regression, relative_error};
 use ndarray::{Array1, Array2, Axis, s};
 use ndarray_linalg::{Eigh, UPLO};
-use stride_pipe::gp::deep::{Architecture, DeepOptions, HiddenKind, LogDensity, Points, PriorMean, Problem, Start};
+use stride_pipe::gp::deep::{
+    Architecture, DeepOptions, HiddenOptions, LayerOptions, LogDensity, Points, PriorMean, Problem, Start,
+};
 use stride_pipe::gp::exact::ExactOptions;
 use stride_pipe::gp::kernel::{Covariance, Hyper, Kernel};
 use stride_pipe::gp::sparse::{JITTER, SparseOptions};
 
-pub const KINDS: [HiddenKind; 3] =
-    [HiddenKind::Full, HiddenKind::Aca { rank: 7, tolerance: 1e-9, repivot: true }, HiddenKind::Sparse];
+pub const KINDS: [HiddenOptions; 3] = [FULL, aca(7, 1e-9), SPARSE];
 
 pub fn sparse_start(kernel: Kernel) -> Start {
     Start::Sparse(SparseOptions { stationary: crate::naive::options(kernel, false), ..SparseOptions::default() })
@@ -30,12 +31,7 @@ pub fn problem(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, start: &
 }
 
 pub fn naive(options: &DeepOptions, x: &Array2<f64>, start: &Hyper, problem: &Problem) -> Deep {
-    let kind = match options.hidden {
-        HiddenKind::Full => Kind::Full,
-        HiddenKind::Aca { .. } => Kind::Aca,
-        HiddenKind::Sparse => Kind::Sparse,
-    };
-    Deep::new(options, x, start, (kind, problem.anchors().to_vec()), JITTER)
+    Deep::new(options, x, start, problem.anchors().to_vec(), JITTER)
 }
 
 /// Hidden variables near the start, but nothing special.
@@ -60,30 +56,30 @@ fn check(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, seed: u64) {
     let start = Hyper::isotropic(1.4, 0.9, 0.12);
     let (mut problem, inducing) = problem(options, x, y, &start);
     let mut hyper = start.clone();
-    if options.architecture != Architecture::Convolution {
+    if options.layers.architecture != Architecture::Convolution {
         hyper.lengths[0] = 1.1;
     }
     (hyper.variance, hyper.noise) = (1.9, 0.08);
     problem.set_hyper(hyper.clone());
     let label = format!(
         "{:?} {:?} {:?} {:?} {} layers",
-        options.architecture,
-        options.hidden,
-        options.prior_mean,
+        options.layers.architecture,
+        options.layers.hidden,
+        options.layers.prior_mean,
         options.start.kernel(),
-        options.layers
+        options.layers.layers
     );
     let naive = naive(options, x, &start, &problem);
     let white = wander(&problem, seed, 0.3);
     let expected = naive.layers(&white);
     let every: Vec<usize> = (0..x.nrows()).collect();
     let found = problem.hidden_values(&white, &every).unwrap();
-    assert_eq!(found.len(), options.layers - 1);
+    assert_eq!(found.len(), options.layers.layers as usize - 1);
     for (layer, (found, expected)) in found.iter().zip(&expected.values).enumerate() {
         let error = relative_error(found, expected);
         assert!(error < 1e-7, "{label}, layer {layer}: {error:e}");
     }
-    let inputs = &expected.inputs[options.layers - 2];
+    let inputs = &expected.inputs[options.layers.layers as usize - 2];
     let error = relative_error(&problem.top_inputs(&white).unwrap(), inputs);
     assert!(error < 1e-7, "{label}, top inputs: {error:e}");
     let top = naive.top(&expected, &hyper);
@@ -110,20 +106,30 @@ fn check(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, seed: u64) {
     }
 }
 
-fn in_every_combination(layers: usize, kernel: Kernel) {
+fn in_every_combination(layers: u32, kernel: Kernel) {
     for (number, architecture) in Architecture::ALL.into_iter().enumerate() {
         let d = if architecture == Architecture::Injective { 1 } else { 2 };
         let (x, y) = regression(40 + number as u64, 27, d, 0.2);
         for hidden in KINDS {
             for prior_mean in [PriorMean::Zero, PriorMean::Identity] {
                 for start in [sparse_start(kernel), exact_start(kernel)] {
-                    if hidden == HiddenKind::Sparse && matches!(start, Start::Exact(_)) {
+                    if hidden == SPARSE && matches!(start, Start::Exact(_)) {
                         continue;
                     }
                     let length = (layers % 2 == 1).then_some(1.3);
-                    let options =
-                        DeepOptions { start, architecture, hidden, prior_mean, layers, length, ..Default::default() };
-                    check(&options, &x, &y, 5 + layers as u64);
+                    let options = DeepOptions {
+                        start,
+                        layers: LayerOptions {
+                            architecture,
+                            hidden,
+                            prior_mean,
+                            layers,
+                            length,
+                            ..LayerOptions::default()
+                        },
+                        ..DeepOptions::default()
+                    };
+                    check(&options, &x, &y, 5 + u64::from(layers));
                 }
             }
         }
@@ -167,9 +173,13 @@ fn all_rows_as_pivots_are_the_full_covariance() {
         let n = 18;
         let (x, y) = regression(3, n, d, 0.2);
         let start = Hyper::isotropic(1.0, 0.5, 0.1);
-        let options = |hidden| DeepOptions { start: sparse_start(kernel), architecture, hidden, ..Default::default() };
-        let (full, _) = problem(&options(HiddenKind::Full), &x, &y, &start);
-        let aca = HiddenKind::Aca { rank: n, tolerance: 0.0, repivot: true };
+        let options = |hidden| DeepOptions {
+            start: sparse_start(kernel),
+            layers: LayerOptions { architecture, hidden, ..LayerOptions::default() },
+            ..DeepOptions::default()
+        };
+        let (full, _) = problem(&options(FULL), &x, &y, &start);
+        let aca = aca(n as u32, 0.0);
         let (aca, _) = problem(&options(aca), &x, &y, &start);
         let mut sorted = aca.anchors().to_vec();
         sorted.sort_unstable();
@@ -215,10 +225,13 @@ fn narrow_layers_start_from_principal_directions_and_wide_ones_are_padded() {
     let values = |width: usize, layers: usize| {
         let options = DeepOptions {
             start: sparse_start(Kernel::Rbf),
-            prior_mean: PriorMean::Identity,
-            width: Some(width),
-            layers,
-            ..Default::default()
+            layers: LayerOptions {
+                prior_mean: PriorMean::Identity,
+                width: Some(width as u32),
+                layers: layers as u32,
+                ..LayerOptions::default()
+            },
+            ..DeepOptions::default()
         };
         let (problem, _) = problem(&options, &x, &y, &start);
         let white = problem.start_white().unwrap();

@@ -1,43 +1,50 @@
 //! Deep fits and models to the bit: threads, checkpoints, stored parts, rows alone and in company; damaged parts.
 
 use crate::gp_deep_start::{Listener, quick_exact, quick_sparse};
+use crate::naive::deep::{FULL, SPARSE, aca, hmc, pcn};
 use crate::naive::{normal_matrix, regression, with_threads};
 use ndarray::{Array1, Array2, s};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use stride_pipe::gp::deep::{
-    Architecture, Checkpoint, DeepGp, DeepOptions, DeepParts, HiddenKind, PriorMean, SamplerKind, Start, fit,
+    Architecture, Checkpoint, DeepGp, DeepOptions, DeepParts, EmOptions, HiddenOptions, LayerOptions, PriorMean,
+    SamplerOptions, Start, fit,
 };
 use stride_pipe::gp::kernel::Kernel;
 use stride_pipe::gp::observer::{Silent, TracePoint};
 use stride_pipe::gp::random::StreamKey;
 
-const ACA: HiddenKind = HiddenKind::Aca { rank: 6, tolerance: 1e-9, repivot: true };
-const PCN: SamplerKind = SamplerKind::Pcn { steps: 60 };
-const HMC: SamplerKind = SamplerKind::Hmc { transitions: 4, leapfrog: 3 };
+const ACA: HiddenOptions = aca(6, 1e-9);
+const PCN: SamplerOptions = pcn(60);
+const HMC: SamplerOptions = hmc(4, 3);
 
 fn options(
     exact: bool,
     architecture: Architecture,
-    layers: usize,
-    (hidden, prior_mean): (HiddenKind, PriorMean),
-    (sampler, final_transitions): (SamplerKind, usize),
+    layers: u32,
+    (hidden, prior_mean): (HiddenOptions, PriorMean),
+    (sampler, final_transitions): (SamplerOptions, u32),
 ) -> DeepOptions {
     let kernel = if layers == 2 { Kernel::Rbf } else { Kernel::Matern32 };
     let start = if exact { Start::Exact(quick_exact(kernel)) } else { Start::Sparse(quick_sparse(kernel, 7)) };
     DeepOptions {
         start,
-        architecture,
-        layers,
-        prior_mean,
-        hidden,
-        iterations: 3,
-        particles: 3,
-        exchanges: 2,
-        sampler,
-        final_transitions,
-        ..DeepOptions::default()
+        layers: LayerOptions { architecture, layers, prior_mean, hidden, ..LayerOptions::default() },
+        em: EmOptions {
+            iterations: 3,
+            particles: 3,
+            exchanges: 2,
+            sampler,
+            final_transitions: Some(final_transitions),
+            ..EmOptions::default()
+        },
     }
+}
+
+// So many states of a frozen chain of this length.
+fn keeping(mut options: DeepOptions, final_transitions: u32, draws: u32) -> DeepOptions {
+    (options.em.final_transitions, options.em.draws) = (Some(final_transitions), draws);
+    options
 }
 
 /// One of each kind, and every sampler.
@@ -45,18 +52,18 @@ fn several() -> Vec<DeepOptions> {
     use Architecture::{Composition, Convolution, Injective};
     use PriorMean::{Identity, Zero};
     vec![
-        DeepOptions { draws: 4, ..options(false, Composition, 2, (ACA, Zero), (HMC, 9)) },
-        options(false, Composition, 3, (HiddenKind::Sparse, Identity), (PCN, 30)),
-        options(false, Convolution, 2, (HiddenKind::Sparse, Zero), (HMC, 0)),
+        keeping(options(false, Composition, 2, (ACA, Zero), (HMC, 9)), 9, 4),
+        options(false, Composition, 3, (SPARSE, Identity), (PCN, 30)),
+        options(false, Convolution, 2, (SPARSE, Zero), (HMC, 0)),
         options(false, Convolution, 3, (ACA, Identity), (PCN, 0)),
-        options(false, Injective, 3, (HiddenKind::Full, Zero), (HMC, 8)),
-        options(true, Composition, 3, (HiddenKind::Full, Identity), (HMC, 8)),
+        options(false, Injective, 3, (FULL, Zero), (HMC, 8)),
+        options(true, Composition, 3, (FULL, Identity), (HMC, 8)),
         options(true, Injective, 2, (ACA, Zero), (PCN, 20)),
     ]
 }
 
 fn data(options: &DeepOptions, n: usize) -> (Array2<f64>, Array1<f64>) {
-    regression(51, n, if options.architecture == Architecture::Injective { 1 } else { 2 }, 0.3)
+    regression(51, n, if options.layers.architecture == Architecture::Injective { 1 } else { 2 }, 0.3)
 }
 
 fn run(options: &DeepOptions, n: usize, resume: Option<Checkpoint>) -> (DeepGp, Listener) {
@@ -75,10 +82,10 @@ fn same_traces(a: &[TracePoint], b: &[TracePoint]) -> bool {
 fn the_same_bits_with_any_number_of_threads() {
     for mut options in several() {
         // More rows than two tiles hold, where that does not take long.
-        let n = if matches!(options.start, Start::Exact(_)) || options.hidden == HiddenKind::Full { 70 } else { 1100 };
-        options.iterations = 2;
-        if options.sampler == PCN {
-            options.sampler = SamplerKind::Pcn { steps: 10 };
+        let n = if matches!(options.start, Start::Exact(_)) || options.layers.hidden == FULL { 70 } else { 1100 };
+        options.em.iterations = 2;
+        if options.em.sampler == PCN {
+            options.em.sampler = pcn(10);
         }
         let (one, traces) = with_threads(1, || run(&options, n, None));
         for threads in [2, 3] {
@@ -93,12 +100,11 @@ fn the_same_bits_with_any_number_of_threads() {
 #[test]
 fn a_mixture_of_draws_is_that_of_the_models_along_the_frozen_chain() {
     let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + b.abs());
-    for options in several().into_iter().filter(|options| options.final_transitions >= 3) {
+    for options in several().into_iter().filter(|options| options.em.frozen_moves() >= 3) {
         let (x, _) = regression(52, 20, data(&options, 40).0.ncols(), 0.3);
-        let with = |final_transitions: usize, draws: usize| {
-            run(&DeepOptions { final_transitions, draws, ..options.clone() }, 40, None).0
-        };
-        let third = options.final_transitions / 3;
+        let with =
+            |final_transitions: u32, draws: u32| run(&keeping(options.clone(), final_transitions, draws), 40, None).0;
+        let third = options.em.frozen_moves() / 3;
         let mixture = with(3 * third, 3);
         let ends = [1, 2, 3].map(|parts| with(parts * third, 1).predict(x.view(), true).unwrap());
         let ends = ends.map(|end| (end.mean, end.latent_variance.unwrap()));
@@ -121,25 +127,27 @@ fn a_mixture_of_draws_is_that_of_the_models_along_the_frozen_chain() {
 /// A long frozen chain is reported in rounds of several moves; no state that is asked for falls between them.
 #[test]
 fn a_long_frozen_chain_keeps_all_draws() {
-    let options = options(false, Architecture::Composition, 2, (HiddenKind::Sparse, PriorMean::Zero), (PCN, 0));
+    let options = options(false, Architecture::Composition, 2, (SPARSE, PriorMean::Zero), (PCN, 0));
     for (final_transitions, draws) in [(1001, 1000), (1500, 7), (2400, 1100)] {
-        let options = DeepOptions { final_transitions, draws, iterations: 0, particles: 2, ..options.clone() };
+        let mut options = keeping(options.clone(), final_transitions, draws);
+        (options.em.iterations, options.em.particles) = (0, 2);
         let gp = run(&options, 12, None).0;
         let state = |name: &String| name.split_once('.').map(|(state, _)| state.to_owned());
         let states: BTreeSet<String> = gp.parts().numbers.keys().filter_map(state).collect();
-        assert_eq!(states.len(), 2 * draws, "{final_transitions} moves");
+        assert_eq!(states.len(), 2 * draws as usize, "{final_transitions} moves");
     }
 }
 
 #[test]
-fn more_draws_than_moves_are_refused() {
-    let (x, y) = regression(51, 40, 2, 0.3);
-    for (final_transitions, draws) in [(4, 5), (0, 2), (4, 0)] {
-        let options = DeepOptions { final_transitions, draws, ..several().remove(0) };
-        let fitted = fit(x.view(), y.view(), &options, &StreamKey::new(8), None, &mut Listener::default());
-        let error = fitted.map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains(&format!("{draws} states of a frozen chain of {final_transitions} moves")), "{error}");
+fn the_frozen_chain_is_as_long_as_the_draws_need() {
+    for (final_transitions, draws) in [(4, 5), (0, 2)] {
+        let [short, enough] = [final_transitions, draws].map(|moves| keeping(several().remove(0), moves, draws));
+        assert_eq!(run(&short, 40, None).0.parts(), run(&enough, 40, None).0.parts());
     }
+    let (x, y) = regression(51, 40, 2, 0.3);
+    let none = keeping(several().remove(0), 4, 0);
+    let fitted = fit(x.view(), y.view(), &none, &StreamKey::new(8), None, &mut Listener::default());
+    assert!(fitted.map(|_| ()).unwrap_err().to_string().contains("no state of the chains is kept"));
 }
 
 #[test]
@@ -234,10 +242,10 @@ fn a_row_that_is_no_number_spoils_only_itself() {
 #[test]
 fn the_model_does_not_grow_with_the_rows() {
     let size = |parts: &DeepParts| parts.numbers.values().map(Array2::len).sum::<usize>() + parts.inducing.len();
-    for hidden in [ACA, HiddenKind::Sparse] {
+    for hidden in [ACA, SPARSE] {
         for (architecture, layers) in [(Architecture::Composition, 3), (Architecture::Convolution, 2)] {
             let mut options = options(false, architecture, layers, (hidden, PriorMean::Zero), (HMC, 2));
-            options.iterations = 1;
+            options.em.iterations = 1;
             let [small, large] = [60, 240].map(|n| run(&options, n, None).0);
             assert_eq!(size(small.parts()), size(large.parts()), "{architecture:?} {hidden:?}");
             let shapes = |gp: &DeepGp| -> Vec<(String, (usize, usize))> {
@@ -285,7 +293,8 @@ fn is_needed(parts: &DeepParts, name: &str) -> bool {
 
 fn models() -> Vec<DeepParts> {
     let quick = |mut options: DeepOptions| {
-        (options.iterations, options.particles, options.final_transitions, options.draws) = (1, 3, 0, 1);
+        (options.em.iterations, options.em.particles, options.em.final_transitions, options.em.draws) =
+            (1, 3, Some(0), 1);
         run(&options, 30, None).0.parts().clone()
     };
     several().into_iter().map(quick).collect()
@@ -406,15 +415,14 @@ fn hidden_layers_agree_with_their_definition() {
         }
     }
     // Injective layers are increasing maps of the feature.
-    let kind = options(false, Architecture::Injective, 3, (HiddenKind::Full, PriorMean::Zero), (HMC, 0));
+    let kind = options(false, Architecture::Injective, 3, (FULL, PriorMean::Zero), (HMC, 0));
     let (gp, _) = run(&kind, 40, None);
     let line = Array2::from_shape_fn((50, 1), |(i, _)| i as f64 / 25.0 - 1.0);
     let layers = gp.hidden_layers(line.view()).unwrap();
     assert_eq!(layers.len(), 2);
     assert!(layers.iter().all(|layer| layer.mean.column(0).windows(2).into_iter().all(|pair| pair[0] < pair[1])));
     // One interpolation stands for both layers.
-    let (gp, _) =
-        run(&options(false, Architecture::Composition, 3, (HiddenKind::Sparse, PriorMean::Zero), (HMC, 0)), 40, None);
+    let (gp, _) = run(&options(false, Architecture::Composition, 3, (SPARSE, PriorMean::Zero), (HMC, 0)), 40, None);
     let layers = gp.hidden_layers(x_new.view()).unwrap();
     assert_eq!(layers.iter().map(|layer| layer.layer).collect::<Vec<_>>(), [1]);
 }

@@ -1,10 +1,12 @@
 //! Pivots of the cross approximation, and hidden layers that keep their values when anchors move.
 
 use crate::gp_deep_layers::{exact_start, matrix, naive, problem, sparse_start, wander};
-use crate::naive::deep::{nystrom, submatrix};
+use crate::naive::deep::{FULL, SPARSE, aca, nystrom, submatrix};
 use crate::naive::{generator, normal_matrix, regression, relative_error};
 use ndarray::{Array2, Axis, concatenate, s};
-use stride_pipe::gp::deep::{Architecture, DeepOptions, HiddenKind, LogDensity, PriorMean, Warped, choose_pivots};
+use stride_pipe::gp::deep::{
+    Architecture, DeepOptions, HiddenOptions, LayerOptions, LogDensity, PriorMean, Warped, choose_pivots,
+};
 use stride_pipe::gp::kernel::{Covariance, Hyper, Kernel};
 use stride_pipe::gp::random::{sample_without_replacement, uniform};
 
@@ -109,14 +111,11 @@ fn never_repeats_a_row() {
     assert_eq!(choose_pivots(&[constant], 6, 0.0).unwrap(), [0]);
 }
 
-fn options(architecture: Architecture, hidden: HiddenKind, prior_mean: PriorMean, layers: usize) -> DeepOptions {
+fn options(architecture: Architecture, hidden: HiddenOptions, prior_mean: PriorMean, layers: u32) -> DeepOptions {
     DeepOptions {
         start: sparse_start(Kernel::Matern32),
-        architecture,
-        hidden,
-        prior_mean,
-        layers,
-        ..Default::default()
+        layers: LayerOptions { architecture, hidden, prior_mean, layers, ..LayerOptions::default() },
+        ..DeepOptions::default()
     }
 }
 
@@ -129,7 +128,7 @@ fn new_pivots_keep_the_hidden_values_there() {
         let (x, y) = regression(21, 40, d, 0.2);
         for prior_mean in [PriorMean::Zero, PriorMean::Identity] {
             for layers in [2, 3, 5] {
-                let aca = HiddenKind::Aca { rank: 9, tolerance: 0.0, repivot: true };
+                let aca = aca(9, 0.0);
                 let options = options(architecture, aca, prior_mean, layers);
                 let (mut problem, _) = problem(&options, &x, &y, &start);
                 let mut whites: Vec<_> = (0..3).map(|s| wander(&problem, 50 + s, 0.6)).collect();
@@ -163,7 +162,7 @@ fn new_pivots_keep_the_hidden_values_there() {
 #[test]
 fn only_rows_that_are_seen_become_pivots() {
     let (x, y) = regression(22, 40, 2, 0.2);
-    let aca = HiddenKind::Aca { rank: 6, tolerance: 0.0, repivot: true };
+    let aca = aca(6, 0.0);
     let mut options = options(Architecture::Composition, aca, PriorMean::Zero, 2);
     options.start = exact_start(Kernel::Matern32);
     let (mut problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.0, 1.0, 0.1));
@@ -182,7 +181,7 @@ fn hidden_variables_follow_the_inducing_points() {
         let (x, y) = regression(23, 30, d, 0.2);
         for prior_mean in [PriorMean::Zero, PriorMean::Identity] {
             for layers in [2, 4] {
-                let options = options(architecture, HiddenKind::Sparse, prior_mean, layers);
+                let options = options(architecture, SPARSE, prior_mean, layers);
                 let (mut problem, old) = problem(&options, &x, &y, &start);
                 let mut white = wander(&problem, 60, 0.5);
                 let naive = naive(&options, &x, &start, &problem);
@@ -215,7 +214,7 @@ fn hidden_variables_follow_the_inducing_points() {
 #[test]
 fn other_kinds_do_not_follow() {
     let (x, y) = regression(24, 30, 2, 0.2);
-    for hidden in [HiddenKind::Full, HiddenKind::Aca { rank: 5, tolerance: 0.0, repivot: true }] {
+    for hidden in [FULL, aca(5, 0.0)] {
         let options = options(Architecture::Composition, hidden, PriorMean::Zero, 3);
         let (mut problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.0, 1.0, 0.1));
         let mut white = wander(&problem, 3, 0.5);

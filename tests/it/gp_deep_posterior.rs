@@ -2,10 +2,11 @@
 
 use crate::gp_deep_layers::{problem, sparse_start};
 use crate::gp_deep_sampler::{HMC, PCN};
+use crate::naive::deep::aca;
 use crate::naive::{generator, regression};
 use ndarray::Array2;
 use stride_pipe::gp::deep::{
-    Architecture, Chain, DeepOptions, HiddenKind, LogDensity, PriorMean, Problem, Sampler, SamplerKind,
+    Architecture, Chain, DeepOptions, LayerOptions, LogDensity, PriorMean, Problem, Sampler, SamplerOptions,
 };
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 
@@ -35,9 +36,9 @@ fn grid(problem: &Problem, like: &[Array2<f64>], points: usize) -> Vec<f64> {
     (0..=2 * size).map(moment).collect()
 }
 
-fn sampled(problem: &Problem, like: &[Array2<f64>], kind: SamplerKind, count: usize, thin: usize) -> Vec<f64> {
+fn sampled(problem: &Problem, like: &[Array2<f64>], kind: SamplerOptions, count: usize, thin: usize) -> Vec<f64> {
     let mut rng = generator(5);
-    let mut chain = Chain::new(like.to_vec(), Sampler::new(kind, like.len()));
+    let mut chain = Chain::new(like.to_vec(), Sampler::new(&kind, like.len()));
     chain.settle(problem.value(like).unwrap());
     chain.run(problem, 600, true, &mut rng).unwrap();
     chain.sampler.freeze();
@@ -58,8 +59,12 @@ fn check(architecture: Architecture, layers: usize, rank: usize, prior_mean: Pri
     let (x, y) = regression(31, 8, 1, 0.1);
     let start =
         if exact { crate::gp_deep_layers::exact_start(Kernel::Matern32) } else { sparse_start(Kernel::Matern32) };
-    let hidden = HiddenKind::Aca { rank, tolerance: 0.0, repivot: true };
-    let options = DeepOptions { start, architecture, layers, hidden, prior_mean, ..Default::default() };
+    let hidden = aca(rank as u32, 0.0);
+    let options = DeepOptions {
+        start,
+        layers: LayerOptions { architecture, layers: layers as u32, hidden, prior_mean, ..LayerOptions::default() },
+        ..DeepOptions::default()
+    };
     let (problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.5, 1.0, 0.1));
     let like = problem.start_white().unwrap();
     assert_eq!(like.iter().map(Array2::len).sum::<usize>(), rank * (layers - 1));

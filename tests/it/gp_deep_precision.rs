@@ -1,11 +1,12 @@
 //! The gradient where covariances are ill-conditioned, against difference quotients with thirty digits.
 
 use crate::gp_sparse_battery::energy;
+use crate::naive::deep::aca;
 use crate::naive::extended::Extended;
 use crate::naive::normal_matrix;
 use crate::naive::sparse::{Matrix, cholesky, dot, solve_lower};
 use ndarray::{Array1, Array2};
-use stride_pipe::gp::deep::{DeepOptions, HiddenKind, LogDensity, Points, PriorMean, Problem};
+use stride_pipe::gp::deep::{DeepOptions, LayerOptions, LogDensity, Points, PriorMean, Problem};
 use stride_pipe::gp::kernel::Hyper;
 use stride_pipe::gp::sparse::JITTER;
 
@@ -111,8 +112,11 @@ fn agrees_with_extended_precision_on_energy() {
     let hyper = Hyper::isotropic(300.0, 10.0, 0.03);
     let inducing: Vec<usize> = (0..25).map(|i| (i * 37) % 110).collect();
     for (number, prior_mean) in [PriorMean::Zero, PriorMean::Identity].into_iter().enumerate() {
-        let hidden = HiddenKind::Aca { rank: 12, tolerance: 0.0, repivot: true };
-        let options = DeepOptions { prior_mean, hidden, ..DeepOptions::default() };
+        let hidden = aca(12, 0.0);
+        let options = DeepOptions {
+            layers: LayerOptions { prior_mean, hidden, ..LayerOptions::default() },
+            ..DeepOptions::default()
+        };
         let points = Points { inducing: inducing.clone(), pivots: Err((0..110).collect()), jitter: JITTER };
         let problem = Problem::new(x.view(), y.view(), &options, &hyper, points).unwrap();
         let mut white = problem.start_white().unwrap();

@@ -1,16 +1,17 @@
 //! The samplers against distributions that are known, and against a plain Hamiltonian transition.
 
+use crate::naive::deep::{hmc, pcn};
 use crate::naive::{generator, normal_matrix};
 use ndarray::Array2;
 use ndarray_linalg::Determinant;
 use rand_chacha::ChaCha8Rng;
 use stride_pipe::eval::normal::{normal_cdf, normal_density};
 use stride_pipe::gp::GpError;
-use stride_pipe::gp::deep::{Chain, Density, LogDensity, Sampler, SamplerKind};
+use stride_pipe::gp::deep::{Chain, Density, LogDensity, Sampler, SamplerOptions};
 use stride_pipe::gp::random::{standard_normal, uniform};
 
-pub const HMC: SamplerKind = SamplerKind::Hmc { transitions: 1, leapfrog: 5 };
-pub const PCN: SamplerKind = SamplerKind::Pcn { steps: 1 };
+pub const HMC: SamplerOptions = hmc(1, 5);
+pub const PCN: SamplerOptions = pcn(1);
 
 type White = Vec<Array2<f64>>;
 
@@ -53,16 +54,16 @@ fn target(a: f64, b: f64, wall: f64) -> Gaussian {
     Gaussian { a: fill(1, a), b: fill(2, b), wall, error }
 }
 
-fn settled(kind: SamplerKind, target: &Gaussian) -> Chain {
+fn settled(kind: SamplerOptions, target: &Gaussian) -> Chain {
     let white: White = shapes().iter().map(|size| Array2::zeros(*size)).collect();
     let density = target.value(&white).unwrap();
-    let mut chain = Chain::new(white, Sampler::new(kind, 2));
+    let mut chain = Chain::new(white, Sampler::new(&kind, 2));
     chain.settle(density);
     chain
 }
 
 // Draws of all entries of a chain that was adapted and then frozen, every `thin` moves.
-fn draws(kind: SamplerKind, target: &Gaussian, count: usize, thin: usize) -> Vec<Vec<f64>> {
+fn draws(kind: SamplerOptions, target: &Gaussian, count: usize, thin: usize) -> Vec<Vec<f64>> {
     let mut rng = generator(12);
     let mut chain = settled(kind, target);
     chain.run(target, 2000, true, &mut rng).unwrap();
@@ -80,7 +81,7 @@ fn draws(kind: SamplerKind, target: &Gaussian, count: usize, thin: usize) -> Vec
 }
 
 // Mean, variance and the largest distance from the distribution function, entry by entry.
-fn check(kind: SamplerKind, target: &Gaussian, thin: usize, posterior: impl Fn(f64, f64) -> (f64, f64)) {
+fn check(kind: SamplerOptions, target: &Gaussian, thin: usize, posterior: impl Fn(f64, f64) -> (f64, f64)) {
     const COUNT: usize = 6000;
     let all = draws(kind, target, COUNT, thin);
     let parameters: Vec<(f64, f64)> =
@@ -109,7 +110,7 @@ fn check(kind: SamplerKind, target: &Gaussian, thin: usize, posterior: impl Fn(f
 
 #[test]
 fn a_flat_likelihood_leaves_the_prior() {
-    for (kind, thin) in [(HMC, 1), (PCN, 1), (SamplerKind::Hmc { transitions: 1, leapfrog: 1 }, 2)] {
+    for (kind, thin) in [(HMC, 1), (PCN, 1), (hmc(1, 1), 2)] {
         check(kind, &target(0.0, 0.0, f64::INFINITY), thin, |_, _| (0.0, 1.0));
     }
 }
@@ -173,7 +174,7 @@ fn states_survive_as_numbers() {
         // Not a multiple of the window after which steps change.
         chain.run(&target, 137, true, &mut rng).unwrap();
         let numbers = chain.sampler.to_numbers();
-        let copy = Sampler::from_numbers(kind, 2, &numbers).unwrap();
+        let copy = Sampler::from_numbers(&kind, 2, &numbers).unwrap();
         assert_eq!(copy, chain.sampler);
         let mut other = Chain::new(chain.white.clone(), copy);
         other.settle(target.value(&other.white).unwrap());
@@ -184,9 +185,9 @@ fn states_survive_as_numbers() {
         assert_eq!(chain.sampler, other.sampler);
         assert_ne!(chain.sampler.to_numbers(), numbers);
         for wrong in [&numbers[1..], &[]] {
-            assert!(Sampler::from_numbers(kind, 2, wrong).is_err());
+            assert!(Sampler::from_numbers(&kind, 2, wrong).is_err());
         }
-        assert!(Sampler::from_numbers(if kind == HMC { PCN } else { HMC }, 2, &numbers).is_err());
+        assert!(Sampler::from_numbers(if kind == HMC { &PCN } else { &HMC }, 2, &numbers).is_err());
     }
 }
 

@@ -1,10 +1,10 @@
 //! Where a deep fit starts, and what its mixture predicts: against the stationary model, and against plain loops.
 
-use crate::naive::deep::{Deep, mixture, posterior};
+use crate::naive::deep::{Deep, FULL, SPARSE, aca, hmc, mixture, posterior};
 use crate::naive::{normal_matrix, regression, relative_error};
 use ndarray::{Array1, Array2};
 use stride_pipe::gp::deep::{
-    Architecture, Checkpoint, DeepGp, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start, fit,
+    Architecture, Checkpoint, CrossOptions, DeepGp, DeepOptions, EmOptions, LayerOptions, PriorMean, Start, fit,
 };
 use stride_pipe::gp::exact::{self, ExactOptions};
 use stride_pipe::gp::inducing::{Candidates, InducingOptions};
@@ -77,26 +77,29 @@ fn the_identity_mean_without_samples_is_the_stationary_model() {
             let exact = exact::fit(x.view(), y.view(), &quick_exact(kernel), &key, &mut Silent).unwrap();
             let noise = exact.hyper().noise;
             let exact = (exact.predict(stars.view(), true).unwrap(), exact.log_likelihood(), None);
-            for hidden in
-                [HiddenKind::Full, HiddenKind::Aca { rank: 6, tolerance: 1e-6, repivot: true }, HiddenKind::Sparse]
-            {
+            for hidden in [FULL, aca(6, 1e-6), SPARSE] {
                 for (start, (expected, log_likelihood, bound)) in
                     [(Start::Sparse(sparse_options.clone()), &sparse), (Start::Exact(quick_exact(kernel)), &exact)]
                 {
-                    if hidden == HiddenKind::Sparse && matches!(start, Start::Exact(_)) {
+                    if hidden == SPARSE && matches!(start, Start::Exact(_)) {
                         continue;
                     }
                     for layers in [2, 4] {
                         let options = DeepOptions {
                             start: start.clone(),
-                            architecture,
-                            layers,
-                            prior_mean: PriorMean::Identity,
-                            hidden,
-                            iterations: 0,
-                            particles: 2,
-                            final_transitions: 0,
-                            ..DeepOptions::default()
+                            layers: LayerOptions {
+                                architecture,
+                                layers,
+                                prior_mean: PriorMean::Identity,
+                                hidden,
+                                ..LayerOptions::default()
+                            },
+                            em: EmOptions {
+                                iterations: 0,
+                                particles: 2,
+                                final_transitions: Some(0),
+                                ..EmOptions::default()
+                            },
                         };
                         let label = format!("{kernel} {architecture:?} {hidden:?} {layers} layers");
                         let deep = fit(x.view(), y.view(), &options, &key, None, &mut Silent).unwrap();
@@ -147,37 +150,41 @@ fn predicts_the_mixture(exact: bool) {
     for (number, architecture) in Architecture::ALL.into_iter().enumerate() {
         let (x, y, stars) = data(architecture, 30);
         for (hidden, prior_mean, layers) in [
-            (HiddenKind::Full, PriorMean::Zero, 2),
-            (HiddenKind::Full, PriorMean::Identity, 3),
-            (HiddenKind::Aca { rank: 6, tolerance: 1e-8, repivot: true }, PriorMean::Identity, 2),
-            (HiddenKind::Aca { rank: 6, tolerance: 1e-8, repivot: false }, PriorMean::Zero, 4),
-            (HiddenKind::Sparse, PriorMean::Zero, 2),
-            (HiddenKind::Sparse, PriorMean::Identity, 3),
+            (FULL, PriorMean::Zero, 2),
+            (FULL, PriorMean::Identity, 3),
+            (aca(6, 1e-8), PriorMean::Identity, 2),
+            (CrossOptions { rank: 6, tolerance: 1e-8, repivot: false }.into(), PriorMean::Zero, 4),
+            (SPARSE, PriorMean::Zero, 2),
+            (SPARSE, PriorMean::Identity, 3),
             // Composition: narrower and wider than the features.
-            (HiddenKind::Aca { rank: 6, tolerance: 1e-8, repivot: true }, PriorMean::Identity, 4),
-            (HiddenKind::Full, PriorMean::Identity, 4),
-            (HiddenKind::Sparse, PriorMean::Identity, 4),
+            (aca(6, 1e-8), PriorMean::Identity, 4),
+            (FULL, PriorMean::Identity, 4),
+            (SPARSE, PriorMean::Identity, 4),
         ] {
-            if exact && hidden == HiddenKind::Sparse {
+            if exact && hidden == SPARSE {
                 continue;
             }
             let kernel = [Kernel::Matern32, Kernel::Matern52, Kernel::Rbf][number];
             let start = if exact { Start::Exact(quick_exact(kernel)) } else { Start::Sparse(quick_sparse(kernel, 7)) };
-            let width = if hidden == HiddenKind::Full { 3 } else { 1 };
+            let width = if hidden == FULL { 3 } else { 1 };
             let options = DeepOptions {
                 start,
-                architecture,
-                layers,
-                width: (architecture == Architecture::Composition && layers == 4).then_some(width),
-                prior_mean,
-                hidden,
-                iterations: 2,
-                particles: 3,
-                exchanges: 2,
-                sampler: SamplerKind::Hmc { transitions: 3, leapfrog: 3 },
-                // The chains end where the last checkpoint found them.
-                final_transitions: 0,
-                ..DeepOptions::default()
+                layers: LayerOptions {
+                    architecture,
+                    layers,
+                    width: (architecture == Architecture::Composition && layers == 4).then_some(width),
+                    prior_mean,
+                    hidden,
+                    ..LayerOptions::default()
+                },
+                em: EmOptions {
+                    iterations: 2,
+                    particles: 3,
+                    exchanges: 2,
+                    sampler: hmc(3, 3), // The chains end where the last checkpoint found them.
+                    final_transitions: Some(0),
+                    ..EmOptions::default()
+                },
             };
             let (gp, listener) = fitted(&options, (&x, &y), &StreamKey::new(4));
             let state = &listener.checkpoints[1];

@@ -2,18 +2,19 @@
 
 use crate::gp_deep_layers::{exact_start, sparse_start, wander};
 use crate::gp_deep_start::{quick_exact, quick_sparse};
-use crate::naive::deep::log_normal;
+use crate::naive::deep::{FULL, SPARSE, aca, hmc, log_normal};
 use crate::naive::{normal_matrix, regression, relative_error};
 use ndarray::{Array1, Array2, Axis};
 use stride_pipe::gp::deep::{
-    Architecture, DeepOptions, HiddenKind, LogDensity, Points, PriorMean, Problem, SamplerKind, Start, fit,
+    Architecture, DeepOptions, EmOptions, HiddenOptions, LayerOptions, LogDensity, Points, PriorMean, Problem, Start,
+    fit,
 };
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::observer::Silent;
 use stride_pipe::gp::random::StreamKey;
 use stride_pipe::gp::sparse::{JITTER, Level, State};
 
-const ACA: HiddenKind = HiddenKind::Aca { rank: 5, tolerance: 0.0, repivot: true };
+const ACA: HiddenOptions = aca(5, 0.0);
 
 // A problem whose top layer has other hyper-parameters than the hidden ones.
 fn problem(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>) -> (Problem, Vec<usize>, Hyper) {
@@ -64,7 +65,7 @@ fn check(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, label: &str) {
     // Rows are the same one by one and in tiles.
     let some: Vec<usize> = every.iter().rev().step_by(x.nrows() / 50).copied().collect();
     let all = problem.top_inputs(&white).unwrap();
-    if options.architecture != Architecture::Injective {
+    if options.layers.architecture != Architecture::Injective {
         let last = problem.hidden_values(&white, &some).unwrap().pop().unwrap();
         assert!(relative_error(&last, &all.select(Axis(0), &some)) < 1e-10, "{label}");
     }
@@ -75,12 +76,22 @@ fn check(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, label: &str) {
 fn several_tiles() {
     let (x, y) = regression(91, 1300, 2, 0.3);
     for architecture in [Architecture::Composition, Architecture::Convolution] {
-        for hidden in [ACA, HiddenKind::Sparse] {
+        for hidden in [ACA, SPARSE] {
             for prior_mean in [PriorMean::Zero, PriorMean::Identity] {
                 let start = sparse_start(Kernel::Matern52);
                 let length = Some(1.5);
-                let options =
-                    DeepOptions { start, architecture, hidden, prior_mean, layers: 3, length, ..Default::default() };
+                let options = DeepOptions {
+                    start,
+                    layers: LayerOptions {
+                        architecture,
+                        hidden,
+                        prior_mean,
+                        layers: 3,
+                        length,
+                        ..LayerOptions::default()
+                    },
+                    ..DeepOptions::default()
+                };
                 check(&options, &x, &y, &format!("{architecture:?} {hidden:?} {prior_mean:?}"));
             }
         }
@@ -93,10 +104,8 @@ fn several_tiles_in_a_chunk() {
     for architecture in [Architecture::Composition, Architecture::Convolution] {
         let options = DeepOptions {
             start: sparse_start(Kernel::Rbf),
-            architecture,
-            hidden: ACA,
-            layers: 3,
-            ..Default::default()
+            layers: LayerOptions { architecture, hidden: ACA, layers: 3, ..LayerOptions::default() },
+            ..DeepOptions::default()
         };
         check(&options, &x, &y, &format!("{architecture:?}"));
     }
@@ -108,8 +117,11 @@ fn full_layers_of_several_tiles() {
     for (architecture, exact) in [(Architecture::Composition, false), (Architecture::Convolution, true)] {
         let start = if exact { exact_start(Kernel::Matern32) } else { sparse_start(Kernel::Matern32) };
         let length = Some(0.6);
-        let options =
-            DeepOptions { start, architecture, hidden: HiddenKind::Full, layers: 2, length, ..Default::default() };
+        let options = DeepOptions {
+            start,
+            layers: LayerOptions { architecture, hidden: FULL, layers: 2, length, ..LayerOptions::default() },
+            ..DeepOptions::default()
+        };
         check(&options, &x, &y, &format!("{architecture:?}"));
     }
 }
@@ -121,16 +133,26 @@ fn fewer_knots_than_rows() {
     let few = normal_matrix(94, 90, 1).mapv(|v| (v * 8.0).round() / 8.0);
     for x in [many, few] {
         let y = Array1::from_shape_fn(x.nrows(), |i| (2.0 * x[[i, 0]]).sin() + 0.1 * (i as f64).cos());
-        for hidden in [ACA, HiddenKind::Sparse, HiddenKind::Full] {
-            if hidden == HiddenKind::Full && x.nrows() > 1000 {
+        for hidden in [ACA, SPARSE, FULL] {
+            if hidden == FULL && x.nrows() > 1000 {
                 continue;
             }
             for (layers, prior_mean) in [(2, PriorMean::Zero), (3, PriorMean::Identity)] {
                 let start = sparse_start(Kernel::Matern52);
                 let architecture = Architecture::Injective;
                 let length = Some(0.9);
-                let options =
-                    DeepOptions { start, architecture, hidden, prior_mean, layers, length, ..Default::default() };
+                let options = DeepOptions {
+                    start,
+                    layers: LayerOptions {
+                        architecture,
+                        hidden,
+                        prior_mean,
+                        layers,
+                        length,
+                        ..LayerOptions::default()
+                    },
+                    ..DeepOptions::default()
+                };
                 check(&options, &x, &y, &format!("{} rows, {hidden:?}, {layers} layers", x.nrows()));
             }
         }
@@ -146,20 +168,20 @@ fn the_smallest_and_dullest_data_do_not_panic() {
                 let d = if architecture == Architecture::Injective { 1 } else { 2 };
                 let x = if constant { Array2::from_elem((n, d), 0.7) } else { normal_matrix(95, n, d) };
                 let y = Array1::from_shape_fn(n, |i| if n == 1 { 0.0 } else { (i as f64 * 2.0).sin() });
-                for (hidden, exact) in [(ACA, false), (HiddenKind::Full, true), (HiddenKind::Sparse, false)] {
+                for (hidden, exact) in [(ACA, false), (FULL, true), (SPARSE, false)] {
                     let kernel = Kernel::Matern32;
                     let start =
                         if exact { Start::Exact(quick_exact(kernel)) } else { Start::Sparse(quick_sparse(kernel, 4)) };
                     let options = DeepOptions {
                         start,
-                        architecture,
-                        layers: 3,
-                        hidden,
-                        iterations: 2,
-                        particles: 2,
-                        sampler: SamplerKind::Hmc { transitions: 2, leapfrog: 2 },
-                        final_transitions: 2,
-                        ..DeepOptions::default()
+                        layers: LayerOptions { architecture, layers: 3, hidden, ..LayerOptions::default() },
+                        em: EmOptions {
+                            iterations: 2,
+                            particles: 2,
+                            sampler: hmc(2, 2),
+                            final_transitions: Some(2),
+                            ..EmOptions::default()
+                        },
                     };
                     let label = format!("{n} rows {architecture:?} {hidden:?} constant {constant}");
                     match fit(x.view(), y.view(), &options, &StreamKey::new(1), None, &mut Silent) {

@@ -49,32 +49,34 @@ impl Design {
         let start_length = start
             .length()
             .ok_or_else(|| GpError::value("a deep model has one correlation length, not one per feature"))?;
-        let composition = options.architecture == Architecture::Composition;
-        let width = if composition { options.width.unwrap_or(d) } else { 1 };
+        let layers = options.layers.used();
+        let architecture = layers.architecture;
+        let composition = architecture == Architecture::Composition;
+        let width = if composition { layers.width.map_or(d, |width| width as usize) } else { 1 };
         let projection = if composition && width != d { Some(principal_directions(x, width)?) } else { None };
-        let u_min = options.u_min.unwrap_or(match options.architecture {
+        let u_min = layers.u_min.unwrap_or(match architecture {
             Architecture::Injective => SMALLEST_SLOPE,
             _ => start_length / LENGTH_RANGE,
         });
-        let u_max = options.u_max.unwrap_or(start_length * LENGTH_RANGE);
-        if options.architecture == Architecture::Convolution && u_min >= u_max {
+        let u_max = layers.u_max.unwrap_or(start_length * LENGTH_RANGE);
+        if architecture == Architecture::Convolution && u_min >= u_max {
             let note = |given: Option<f64>, factor: &str| {
                 if given.is_some() { String::new() } else { format!(" (not given: {factor} the fitted length)") }
             };
-            let (low, high) = (note(options.u_min, "a tenth of"), note(options.u_max, "ten times"));
+            let (low, high) = (note(layers.u_min, "a tenth of"), note(layers.u_max, "ten times"));
             return Err(GpError::value(format!("u_min = {u_min}{low} must be below u_max = {u_max}{high}")));
         }
-        let knots = (options.architecture == Architecture::Injective).then(|| {
+        let knots = (architecture == Architecture::Injective).then(|| {
             let rows = knots::choose(x.column(0));
             Knots::new(rows.iter().map(|row| x[[*row, 0]]).collect(), u_min)
         });
         let x_centre = column_means(x);
         let mut design = Self {
-            architecture: options.architecture,
+            architecture,
             kernel: options.start.kernel(),
-            layers: options.layers - 1,
-            prior_mean: options.prior_mean,
-            length: options.length.unwrap_or(start_length),
+            layers: layers.layers as usize - 1,
+            prior_mean: layers.prior_mean,
+            length: layers.length.unwrap_or(start_length),
             start_length,
             bounds: (u_min, u_max),
             centre: Vec::new(),
@@ -82,7 +84,7 @@ impl Design {
             x_centre,
             knots,
         };
-        design.centre = match options.architecture {
+        design.centre = match architecture {
             Architecture::Composition => column_means(design.start_values(x)?.view()),
             Architecture::Convolution => vec![0.0],
             Architecture::Injective => design.x_centre.clone(),

@@ -5,10 +5,11 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::checkpoint::{Checkpoint, ParticleState};
+use super::hidden::HiddenMethod;
 use super::m_step::Held;
-use super::options::{DeepOptions, HiddenKind, SamplerKind, Start};
+use super::options::{DeepOptions, Start};
 use super::problem::{Points, Problem};
-use super::sampler::{Chain, Moves, Sampler};
+use super::sampler::{Chain, Moves, Sampler, SamplerMethod};
 use super::start::{pivot_rows, stationary_fit, walls};
 use super::target::{Density, LogDensity};
 use crate::gp::GpError;
@@ -17,9 +18,6 @@ use crate::gp::hyper::SoftBounds;
 use crate::gp::inducing::{Candidates, Choice};
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
-
-/// Steps of the Crank–Nicolson sampler between two looks at the observer.
-const PCN_ROUND: usize = 25;
 
 /// A fit that is under way.
 pub(super) struct Fit<'a> {
@@ -86,11 +84,11 @@ impl<'a> Fit<'a> {
             options,
             key,
             chains: Vec::new(),
-            earlier: vec![Vec::new(); options.particles],
+            earlier: vec![Vec::new(); options.em.particles as usize],
             walls: walls(x, key),
             iteration: resume.as_ref().map_or(0, |state| state.iteration),
             frozen: resume.as_ref().map_or_else(
-                || vec![Vec::new(); options.particles],
+                || vec![Vec::new(); options.em.particles as usize],
                 |state| state.particles.iter().map(|particle| particle.frozen.clone()).collect(),
             ),
             frozen_moves: resume.as_ref().map_or_else(Moves::default, |state| Moves {
@@ -103,15 +101,15 @@ impl<'a> Fit<'a> {
             Some(state) => fit.restore(state.particles)?,
             None => fit.first_chains()?,
         };
-        fit.moves_done = fit.iteration * fit.moves();
+        fit.moves_done = fit.iteration * fit.sampler().moves() as usize;
         Ok(fit)
     }
 
     fn restore(&self, particles: Vec<ParticleState>) -> Result<Vec<Chain>, GpError> {
-        if particles.len() != self.options.particles {
+        if particles.len() != self.options.em.particles as usize {
             return Err(GpError::shape(format!("{} chains in the checkpoint", particles.len())));
         }
-        let (kind, layers) = (self.options.sampler, self.options.layers - 1);
+        let (kind, layers) = (&self.options.em.sampler, self.problem.design.layers);
         particles
             .into_iter()
             .map(|particle| {
@@ -124,18 +122,19 @@ impl<'a> Fit<'a> {
     // All chains start from the stationary model.
     fn first_chains(&self) -> Result<Vec<Chain>, GpError> {
         let white = self.problem.start_white()?;
-        let sampler = Sampler::new(self.options.sampler, white.len());
-        Ok((0..self.options.particles).map(|_| Chain::new(white.clone(), sampler.clone())).collect())
+        let sampler = Sampler::new(&self.options.em.sampler, white.len());
+        Ok((0..self.options.em.particles).map(|_| Chain::new(white.clone(), sampler.clone())).collect())
     }
 
     /// All EM iterations that are left, and the frozen chain at the end.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
-        while self.iteration < self.options.iterations {
-            let last = self.iteration + 1 == self.options.iterations;
+        let iterations = self.options.em.iterations as usize;
+        while self.iteration < iterations {
+            let last = self.iteration + 1 == iterations;
             self.e_step(last, observer)?;
             observer.phase(Phase::MStep);
             self.m_step(observer)?;
-            if !last && matches!(self.options.hidden, HiddenKind::Aca { repivot: true, .. }) {
+            if !last && self.repivots() {
                 let seen = pivot_rows(self.key, self.problem.rows.len());
                 let done = self.problem.repivot(&seen, whites(&mut self.chains));
                 self.or_skipped(done, (), "repivot.skipped", observer)?;
@@ -143,15 +142,15 @@ impl<'a> Fit<'a> {
             self.iteration += 1;
             observer.checkpoint(&self.checkpoint());
         }
-        let moves = self.options.final_transitions;
+        let (moves, draws) = (self.options.em.frozen_moves() as usize, self.options.em.draws as usize);
         if moves > 0 {
             let stretch = Stretch {
                 phase: "final",
                 first: 0,
                 moves,
-                round: moves.div_ceil(1000).min(moves / self.options.draws),
+                round: moves.div_ceil(1000).min(moves / draws),
                 adapt: false,
-                draws: self.options.draws,
+                draws,
             };
             self.sample(&stretch, observer)?;
         } else {
@@ -163,8 +162,8 @@ impl<'a> Fit<'a> {
     // Step sizes change as long as a frozen stretch still follows. Without frozen moves at the end that stretch is the
     // last E step, or the second half of a lone one.
     fn e_step(&mut self, last: bool, observer: &mut dyn Observer) -> Result<(), GpError> {
-        let (moves, round) = (self.moves(), self.round());
-        let adapting = match (last, self.options.iterations, self.options.final_transitions) {
+        let (moves, round) = (self.sampler().moves() as usize, self.sampler().round());
+        let adapting = match (last, self.options.em.iterations, self.options.em.frozen_moves()) {
             (false, ..) | (.., 1..) => moves,
             (_, 1, 0) => moves / 2,
             _ => 0,
@@ -192,18 +191,13 @@ impl<'a> Fit<'a> {
             .map(Vec::as_slice)
     }
 
-    fn moves(&self) -> usize {
-        match self.options.sampler {
-            SamplerKind::Pcn { steps } => steps,
-            SamplerKind::Hmc { transitions, .. } => transitions,
-        }
+    fn sampler(&self) -> &'a dyn SamplerMethod {
+        self.options.em.sampler.method()
     }
 
-    fn round(&self) -> usize {
-        match self.options.sampler {
-            SamplerKind::Pcn { .. } => PCN_ROUND,
-            SamplerKind::Hmc { .. } => 1,
-        }
+    fn repivots(&self) -> bool {
+        let hidden = &self.options.layers.hidden;
+        hidden.method == HiddenMethod::Aca && hidden.cross.repivot
     }
 
     fn checkpoint(&self) -> Checkpoint {
@@ -311,14 +305,14 @@ impl<'a> Fit<'a> {
             all.add(*moves);
         }
         let count = chains.len().max(1) as f64;
-        let pcn = matches!(self.options.sampler, SamplerKind::Pcn { .. });
+        let (iterations, moves) = (self.options.em.iterations as usize, self.sampler().moves() as usize);
         observer.progress(Progress {
-            what: if pcn { "steps" } else { "transitions" },
+            what: self.sampler().unit(),
             done: self.moves_done,
-            total: Some(self.options.iterations * self.moves() + self.options.final_transitions),
+            total: Some(iterations * moves + self.options.em.frozen_moves() as usize),
             chains: Some(ChainProgress {
-                iteration: (self.iteration + 1).min(self.options.iterations),
-                iterations: self.options.iterations,
+                iteration: (self.iteration + 1).min(iterations),
+                iterations,
                 log_likelihood: chains.iter().map(Chain::log_likelihood).sum::<f64>() / count,
                 acceptance: all.rate().unwrap_or(f64::NAN),
             }),
@@ -350,11 +344,11 @@ impl<'a> Fit<'a> {
     // Moves inducing points and hyper-parameters; hidden values at all rows stand still.
     fn m_step(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
         let exchanges = match &self.options.start {
-            Start::Sparse(options) if options.inducing.rows.is_none() => self.options.exchanges,
+            Start::Sparse(options) if options.inducing.rows.is_none() => self.options.em.exchanges as usize,
             _ => 0,
         };
         let free = self.options.start.free();
-        let moves = self.options.hyperparameters && free != crate::gp::kernel::Free::NONE;
+        let moves = self.options.em.hyperparameters && free != crate::gp::kernel::Free::NONE;
         if exchanges == 0 && !moves {
             return Ok(());
         }

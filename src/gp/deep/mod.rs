@@ -40,11 +40,12 @@ use em::Fit;
 
 pub use checkpoint::{Checkpoint, ParticleState};
 pub use diagnostics::Diagnostics;
+pub use hidden::{CrossOptions, HiddenMethod, HiddenOptions};
 pub use model::{DeepGp, DeepParts, HiddenLayer};
-pub use options::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start};
+pub use options::{Architecture, DeepOptions, EmOptions, LayerOptions, PriorMean, Start};
 pub use pivots::choose as choose_pivots;
 pub use problem::{Points, Problem};
-pub use sampler::{Chain, Hmc, Moves, Pcn, Sampler};
+pub use sampler::{Chain, Hmc, HmcOptions, Moves, Pcn, PcnOptions, Sampler, SamplerMethod, SamplerOptions};
 pub use target::{Density, Known, LogDensity};
 pub use warped::{Local, Warped};
 

@@ -4,8 +4,8 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
 use super::design::Design;
-use super::hidden::{Hidden, TrainingRows};
-use super::options::{DeepOptions, HiddenKind, Start};
+use super::hidden::{CrossOptions, Hidden, HiddenMethod, HiddenOptions, TrainingRows};
+use super::options::{DeepOptions, Start};
 use super::pivots;
 use super::target::{Density, Known, LogDensity, Target, Top};
 use super::warped::Warped;
@@ -20,7 +20,7 @@ pub struct Problem {
     pub(super) rows: TrainingRows,
     pub(super) y: Array1<f64>,
     pub(super) hidden: Hidden,
-    kind: HiddenKind,
+    kind: HiddenOptions,
     exact: bool,
     /// Of the stationary fit.
     pub(super) start: Hyper,
@@ -59,19 +59,20 @@ impl Problem {
         }
         let design = Design::new(x, options, start)?;
         let rows = TrainingRows::new(&design, x)?;
-        let pivots = match (points.pivots, options.hidden) {
+        let kind = options.layers.hidden;
+        let pivots = match (points.pivots, kind.method) {
             (Ok(pivots), _) => pivots,
-            (Err(seen), HiddenKind::Aca { rank, tolerance, .. }) => {
+            (Err(seen), HiddenMethod::Aca) => {
                 let at_start = design.top_at_start(&rows, start)?.select(&seen);
-                pivots::choose(&[at_start], rank, tolerance)?.into_iter().map(|pivot| seen[pivot]).collect()
+                choose_pivots(&[at_start], &kind.cross, &seen)?
             }
             (Err(_), _) => Vec::new(),
         };
-        let build = |jitter| represent(&design, &rows, options.hidden, (&points.inducing, &pivots), start, jitter);
+        let build = |jitter| represent(&design, &rows, kind.method, (&points.inducing, &pivots), start, jitter);
         let (hidden, jitter) = raising(points.jitter, build)?;
         Ok(Self {
             y: y.to_owned(),
-            kind: options.hidden,
+            kind,
             exact: matches!(options.start, Start::Exact(_)),
             start: start.clone(),
             hyper: start.clone(),
@@ -147,7 +148,7 @@ impl Problem {
         let Some(jitter) = raised(self.jitter) else { return Ok(false) };
         self.jitter = jitter;
         let anchors = (&self.inducing[..], &self.pivots[..]);
-        self.hidden = represent(&self.design, &self.rows, self.kind, anchors, &self.start, self.jitter)?;
+        self.hidden = represent(&self.design, &self.rows, self.kind.method, anchors, &self.start, self.jitter)?;
         Ok(true)
     }
 
@@ -164,11 +165,12 @@ impl Problem {
     /// Chooses new pivots for what the top covariance has become, looking at the rows `seen`; hidden values at the new
     /// pivots stay what they are.
     pub fn repivot(&mut self, seen: &[usize], whites: Vec<&mut Vec<Array2<f64>>>) -> Result<(), GpError> {
-        let HiddenKind::Aca { rank, tolerance, .. } = self.kind else { return Ok(()) };
+        if self.kind.method != HiddenMethod::Aca {
+            return Ok(());
+        }
         let members: Vec<Warped> =
             whites.par_iter().map(|white| self.top_covariance(white, seen)).collect::<Result<_, _>>()?;
-        let pivots: Vec<usize> =
-            pivots::choose(&members, rank, tolerance)?.into_iter().map(|pivot| seen[pivot]).collect();
+        let pivots = choose_pivots(&members, &self.kind.cross, seen)?;
         drop(members);
         self.move_anchors((&[], &pivots), whites)?;
         self.pivots = pivots;
@@ -182,7 +184,7 @@ impl Problem {
         whites: Vec<&mut Vec<Array2<f64>>>,
     ) -> Result<(), GpError> {
         let (design, old, rows) = (&self.design, &self.hidden, &self.rows);
-        let build = |jitter| represent(design, rows, self.kind, anchors, &self.start, jitter);
+        let build = |jitter| represent(design, rows, self.kind.method, anchors, &self.start, jitter);
         let (new, jitter) = raising(self.jitter, build)?;
         let at = old.list(rows, &new.anchors.rows);
         let moved: Vec<Vec<Array2<f64>>> = whites
@@ -213,18 +215,23 @@ impl LogDensity for Problem {
     }
 }
 
+fn choose_pivots(members: &[Warped], options: &CrossOptions, seen: &[usize]) -> Result<Vec<usize>, GpError> {
+    let chosen = pivots::choose(members, options.rank as usize, options.tolerance)?;
+    Ok(chosen.into_iter().map(|pivot| seen[pivot]).collect())
+}
+
 fn represent(
     design: &Design,
     rows: &TrainingRows,
-    kind: HiddenKind,
+    method: HiddenMethod,
     (inducing, pivots): (&[usize], &[usize]),
     start: &Hyper,
     jitter: f64,
 ) -> Result<Hidden, GpError> {
-    match kind {
-        HiddenKind::Full => Hidden::full(design, rows, jitter),
-        HiddenKind::Aca { .. } => Hidden::cross(design, rows, pivots, jitter),
-        HiddenKind::Sparse => Hidden::sparse(design, rows, inducing, start, jitter),
+    match method {
+        HiddenMethod::Full => Hidden::full(design, rows, jitter),
+        HiddenMethod::Aca => Hidden::cross(design, rows, pivots, jitter),
+        HiddenMethod::Sparse => Hidden::sparse(design, rows, inducing, start, jitter),
     }
 }
 

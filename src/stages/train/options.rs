@@ -1,7 +1,10 @@
 //! Steps of the plan as options of the mathematics.
 
 use crate::eval::folds::Fold;
-use crate::gp::deep::{Architecture, DeepOptions, HiddenKind, PriorMean, SamplerKind, Start};
+use crate::gp::deep::{
+    Architecture, CrossOptions, DeepOptions, EmOptions, HiddenMethod, HmcOptions, LayerOptions, PcnOptions, PriorMean,
+    SamplerOptions, Start,
+};
 use crate::gp::exact::ExactOptions;
 use crate::gp::inducing::{Candidates, InducingOptions};
 use crate::gp::kernel::{Free, Hyperparameters, Kernel, StationaryOptions};
@@ -62,40 +65,40 @@ fn inducing(step: &InducingStep, fold: &Fold) -> Result<InducingOptions, StageEr
 }
 
 fn with_layers(start: Start, exchanges: u32, deep: &LayersStep, em: &EmStep) -> DeepOptions {
-    DeepOptions {
-        start,
+    let layers = LayerOptions {
         architecture: match deep.architecture {
             plan::Architecture::Composition => Architecture::Composition,
             plan::Architecture::Convolution => Architecture::Convolution,
             plan::Architecture::Injective => Architecture::Injective,
         },
-        layers: deep.layers as usize,
-        width: deep.width.map(|width| width as usize),
+        layers: deep.layers,
+        width: deep.width,
         prior_mean: match deep.prior_mean {
             plan::PriorMean::Zero => PriorMean::Zero,
             plan::PriorMean::Identity => PriorMean::Identity,
         },
         hidden: match deep.hidden {
-            HiddenStep::Full => HiddenKind::Full,
-            HiddenStep::Aca { rank, tolerance, repivot } => HiddenKind::Aca { rank: rank as usize, tolerance, repivot },
-            HiddenStep::Sparse => HiddenKind::Sparse,
+            HiddenStep::Full => HiddenMethod::Full.into(),
+            HiddenStep::Aca { rank, tolerance, repivot } => CrossOptions { rank, tolerance, repivot }.into(),
+            HiddenStep::Sparse => HiddenMethod::Sparse.into(),
         },
         length: deep.length,
         u_min: deep.u_min,
         u_max: deep.u_max,
-        iterations: em.iterations as usize,
-        particles: em.particles as usize,
-        exchanges: exchanges as usize,
+    };
+    let em = EmOptions {
+        iterations: em.iterations,
+        particles: em.particles,
+        exchanges,
         hyperparameters: em.hyperparameters,
         sampler: match em.sampler {
-            SamplerStep::Hmc { transitions, leapfrog } => {
-                SamplerKind::Hmc { transitions: transitions as usize, leapfrog: leapfrog as usize }
-            }
-            SamplerStep::Pcn { steps } => SamplerKind::Pcn { steps: steps as usize },
+            SamplerStep::Hmc { transitions, leapfrog } => SamplerOptions::Hmc(HmcOptions { transitions, leapfrog }),
+            SamplerStep::Pcn { steps } => SamplerOptions::Pcn(PcnOptions { steps }),
         },
-        final_transitions: em.final_transitions as usize,
-        draws: em.draws as usize,
-    }
+        final_transitions: Some(em.final_transitions),
+        draws: em.draws,
+    };
+    DeepOptions { start, layers, em }
 }
 
 /// Rows of the source as positions among the training rows, which are in increasing order.
@@ -150,25 +153,21 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_mathematics() {
-        let plain = DeepOptions::default();
+        let mut plain = DeepOptions::default();
+        plain.em.final_transitions = Some(plain.em.frozen_moves());
         assert_eq!(options("method: stride"), Some(plain.clone()));
-        let exact = DeepOptions {
-            start: Start::Exact(ExactOptions::default()),
-            hidden: HiddenKind::Full,
-            exchanges: 0,
-            ..plain.clone()
-        };
+        let mut exact = DeepOptions { start: Start::Exact(ExactOptions::default()), ..plain.clone() };
+        (exact.layers.hidden, exact.em.exchanges) = (HiddenMethod::Full.into(), 0);
         assert_eq!(options("method: deep_gp"), Some(exact));
-        let paper = DeepOptions {
+        let em = EmOptions {
             particles: 50,
             exchanges: 5,
             hyperparameters: false,
-            sampler: SamplerKind::Pcn { steps: 400 },
-            final_transitions: 0,
-            draws: 1,
-            ..plain
+            sampler: SamplerOptions::Pcn(PcnOptions::default()),
+            final_transitions: Some(0),
+            ..EmOptions::default()
         };
-        assert_eq!(options("method: stride, preset: paper"), Some(paper));
+        assert_eq!(options("method: stride, preset: paper"), Some(DeepOptions { em, ..plain }));
     }
 
     #[test]
@@ -193,22 +192,26 @@ mod tests {
                 inducing: InducingOptions { rows: Some(vec![1, 3]), ..InducingOptions::default() },
                 ..SparseOptions::default()
             }),
-            architecture: Architecture::Convolution,
-            layers: 3,
-            width: None,
-            prior_mean: PriorMean::Identity,
-            hidden: HiddenKind::Aca { rank: 7, tolerance: 0.01, repivot: false },
-            length: Some(0.7),
-            u_min: Some(0.1),
-            u_max: Some(3.0),
-            iterations: 4,
-            particles: 6,
-            // Rows that are given are kept.
-            exchanges: 0,
-            hyperparameters: false,
-            sampler: SamplerKind::Hmc { transitions: 5, leapfrog: 2 },
-            final_transitions: 8,
-            draws: 2,
+            layers: LayerOptions {
+                architecture: Architecture::Convolution,
+                layers: 3,
+                width: None,
+                prior_mean: PriorMean::Identity,
+                hidden: CrossOptions { rank: 7, tolerance: 0.01, repivot: false }.into(),
+                length: Some(0.7),
+                u_min: Some(0.1),
+                u_max: Some(3.0),
+            },
+            em: EmOptions {
+                iterations: 4,
+                particles: 6,
+                // Rows that are given are kept.
+                exchanges: 0,
+                hyperparameters: false,
+                sampler: SamplerOptions::Hmc(HmcOptions { transitions: 5, leapfrog: 2 }),
+                final_transitions: Some(8),
+                draws: 2,
+            },
         };
         assert_eq!(options(written), Some(expected));
     }

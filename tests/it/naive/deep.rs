@@ -2,17 +2,31 @@
 
 use ndarray::{Array1, Array2, ArrayView1, Axis};
 use ndarray_linalg::{Eigh, UPLO};
-use stride_pipe::gp::deep::{Architecture, Checkpoint, DeepOptions, HiddenKind, PriorMean};
+use stride_pipe::gp::deep::{
+    Architecture, Checkpoint, CrossOptions, DeepOptions, HiddenMethod, HiddenOptions, HmcOptions, PcnOptions,
+    PriorMean, SamplerOptions,
+};
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 
 use super::{cholesky, kernel, solve_lower};
 
-/// How hidden layers follow from their variables.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Kind {
-    Full,
-    Aca,
-    Sparse,
+/// Hidden layers by cross approximation.
+pub const fn aca(rank: u32, tolerance: f64) -> HiddenOptions {
+    HiddenOptions { method: HiddenMethod::Aca, cross: CrossOptions { rank, tolerance, repivot: true } }
+}
+
+/// Hidden layers at all rows.
+pub const FULL: HiddenOptions = HiddenOptions { method: HiddenMethod::Full, ..aca(50, 1e-6) };
+
+/// Hidden layers at the inducing points.
+pub const SPARSE: HiddenOptions = HiddenOptions { method: HiddenMethod::Sparse, ..FULL };
+
+pub const fn hmc(transitions: u32, leapfrog: u32) -> SamplerOptions {
+    SamplerOptions::Hmc(HmcOptions { transitions, leapfrog })
+}
+
+pub const fn pcn(steps: u32) -> SamplerOptions {
+    SamplerOptions::Pcn(PcnOptions { steps })
 }
 
 /// A deep model at given points and hyper-parameters.
@@ -21,7 +35,7 @@ pub struct Deep {
     pub architecture: Architecture,
     pub kernel: Kernel,
     pub identity: bool,
-    pub kind: Kind,
+    pub kind: HiddenMethod,
     /// Rows that anchor hidden layers: all, pivots or inducing points.
     pub anchors: Vec<usize>,
     /// Hidden correlation length.
@@ -48,37 +62,32 @@ pub struct Layers {
 impl Deep {
     /// The model of a checkpoint.
     pub fn of(options: &DeepOptions, x: &Array2<f64>, state: &Checkpoint) -> Self {
-        let (kind, anchors) = match options.hidden {
-            HiddenKind::Full => (Kind::Full, (0..x.nrows()).collect()),
-            HiddenKind::Aca { .. } => (Kind::Aca, state.pivots.clone()),
-            HiddenKind::Sparse => (Kind::Sparse, state.inducing.clone()),
+        let anchors = match options.layers.hidden.method {
+            HiddenMethod::Full => (0..x.nrows()).collect(),
+            HiddenMethod::Aca => state.pivots.clone(),
+            HiddenMethod::Sparse => state.inducing.clone(),
         };
-        Self::new(options, x, &state.start, (kind, anchors), state.jitter)
+        Self::new(options, x, &state.start, anchors, state.jitter)
     }
 
-    pub fn new(
-        options: &DeepOptions,
-        x: &Array2<f64>,
-        start: &Hyper,
-        (kind, anchors): (Kind, Vec<usize>),
-        jitter: f64,
-    ) -> Self {
+    pub fn new(options: &DeepOptions, x: &Array2<f64>, start: &Hyper, anchors: Vec<usize>, jitter: f64) -> Self {
         let length = start.lengths[0];
-        let width = options.width.filter(|_| options.architecture == Architecture::Composition);
+        let width = options.layers.width.filter(|_| options.layers.architecture == Architecture::Composition);
+        let width = width.map(|width| width as usize);
         let directions = width.filter(|width| *width != x.ncols()).map(|width| principal_directions(x, width));
-        let least = if options.architecture == Architecture::Injective { 0.3 } else { length / 10.0 };
+        let least = if options.layers.architecture == Architecture::Injective { 0.3 } else { length / 10.0 };
         Self {
-            architecture: options.architecture,
+            architecture: options.layers.architecture,
             kernel: options.start.kernel(),
-            identity: options.prior_mean == PriorMean::Identity,
-            kind,
+            identity: options.layers.prior_mean == PriorMean::Identity,
+            kind: options.layers.hidden.method,
             anchors,
-            length: options.length.unwrap_or(length),
+            length: options.layers.length.unwrap_or(length),
             start: start.clone(),
-            bounds: (options.u_min.unwrap_or(least), options.u_max.unwrap_or(10.0 * length)),
+            bounds: (options.layers.u_min.unwrap_or(least), options.layers.u_max.unwrap_or(10.0 * length)),
             jitter,
             x: x.clone(),
-            first: match options.architecture {
+            first: match options.layers.architecture {
                 Architecture::Composition => directions.as_ref().map_or_else(|| x.clone(), |p| product(x, p)),
                 Architecture::Convolution => Array2::from_elem((x.nrows(), 1), length),
                 Architecture::Injective => Array2::ones((x.nrows(), 1)),
@@ -146,12 +155,12 @@ impl Deep {
             let rise = product(&lower, white);
             let mut values = mean.clone();
             match self.kind {
-                Kind::Full => values += &rise,
-                Kind::Aca => {
+                HiddenMethod::Full => values += &rise,
+                HiddenMethod::Aca => {
                     let every: Vec<usize> = (0..k.nrows()).collect();
                     values += &product(&submatrix(&k, &every, &self.anchors), &weights);
                 }
-                Kind::Sparse => {
+                HiddenMethod::Sparse => {
                     let at = mean.select(Axis(0), &self.anchors) + rise;
                     values = self.interpolated(&at, &self.x, &self.first);
                     for (row, at) in self.anchors.iter().zip(at.outer_iter()) {
@@ -226,7 +235,7 @@ impl Deep {
                 self.map_at(&layers.values[last], stars[[i, 0]])
             });
         }
-        if self.kind == Kind::Sparse {
+        if self.kind == HiddenMethod::Sparse {
             let at = layers.values[last].select(Axis(0), &self.anchors);
             return self.interpolated(&at, stars, &first);
         }

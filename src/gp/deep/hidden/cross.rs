@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use ndarray::{Array2, ArrayView2};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::anchors::{Factored, Layer};
 use super::nodes::{back_to_sites, to_knots};
@@ -10,9 +12,31 @@ use super::{Anchors, Bars, Hidden, Map, Prepared, Rows, Step, Tile};
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
 use crate::gp::deep::knots;
+use crate::gp::deep::options::may_be_null;
 use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::kernel::{Covariance, ROW_TILE};
 use crate::gp::linalg::{for_row_blocks, gemm_nn, gemm_nt, gemm_tn};
+
+/// Options of the cross approximation.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(transform = may_be_null)]
+pub struct CrossOptions {
+    /// Columns of the cross approximation, at most. Default: 50.
+    #[schemars(range(min = 1))]
+    pub rank: u32,
+    /// Stop earlier when the relative residual trace falls below this. Default: 1e-6.
+    #[schemars(range(min = 0))]
+    pub tolerance: f64,
+    /// Choose the columns anew after every M step but the last. Default: true.
+    pub repivot: bool,
+}
+
+impl Default for CrossOptions {
+    fn default() -> Self {
+        Self { rank: 50, tolerance: 1e-6, repivot: true }
+    }
+}
 
 /// Covariances of the bottom layer between places: `[n, d]` and the anchors, `[n, r]`.
 pub(in crate::gp::deep) fn bottom_covariances(

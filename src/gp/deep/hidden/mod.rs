@@ -19,9 +19,11 @@ mod rows;
 use std::sync::{Arc, OnceLock};
 
 use ndarray::{Array1, Array2, ArrayView2};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::design::Design;
-use super::options::Architecture;
+use super::options::{Architecture, may_be_null};
 use crate::gp::GpError;
 use crate::gp::kernel::Hyper;
 use crate::gp::linalg::add_all;
@@ -29,12 +31,71 @@ use crate::gp::linalg::panels::PanelRows;
 use anchors::Layer;
 
 pub(super) use anchors::Anchors;
+pub use cross::CrossOptions;
 pub(super) use linear::Linear;
 pub(super) use nodes::{back_to_sites, stationary};
 pub(super) use rows::{Rows, TrainingRows};
 
 use super::knots;
 use super::warped::{Slopes, Warped};
+
+/// How hidden layers are represented.
+// Serde cannot refuse unknown options beside flattened ones; the schema does.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(rename = "Hidden", deny_unknown_fields, transform = may_be_null)]
+pub struct HiddenOptions {
+    /// The representation. Default: aca; full for `deep_gp`.
+    pub method: HiddenMethod,
+    /// Of `aca`.
+    #[serde(flatten)]
+    pub cross: CrossOptions,
+}
+
+/// The representation of hidden layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HiddenMethod {
+    /// At all rows.
+    Full,
+    /// Adaptive cross approximation.
+    #[default]
+    Aca,
+    /// At the inducing points.
+    Sparse,
+}
+
+// Only the options of the method that is used count.
+impl Serialize for HiddenOptions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.method {
+            HiddenMethod::Aca => serializer.collect_map([(self.method, &self.cross)]),
+            HiddenMethod::Full | HiddenMethod::Sparse => self.method.serialize(serializer),
+        }
+    }
+}
+
+impl From<HiddenMethod> for HiddenOptions {
+    fn from(method: HiddenMethod) -> Self {
+        Self { method, ..Self::default() }
+    }
+}
+
+impl From<CrossOptions> for HiddenOptions {
+    fn from(cross: CrossOptions) -> Self {
+        Self { method: HiddenMethod::Aca, cross }
+    }
+}
+
+impl HiddenOptions {
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<(), GpError> {
+        if self.method == HiddenMethod::Aca && self.cross.rank == 0 {
+            return Err(GpError::value("the rank must be positive"));
+        }
+        Ok(())
+    }
+}
 
 /// How hidden layers follow from ξ: fixed during an E step, the same for all particles.
 #[derive(Debug, Clone)]

@@ -5,9 +5,12 @@
 
 use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::{Moves, Place, normals_like, unless_undefined};
+use super::{Moves, Place, SamplerMethod, normals_like, unless_undefined};
 use crate::gp::GpError;
+use crate::gp::deep::options::may_be_null;
 use crate::gp::deep::target::{Density, LogDensity};
 use crate::gp::random::uniform;
 
@@ -23,6 +26,42 @@ const SPREAD: f64 = 0.2;
 const SHRINKAGE: f64 = 0.3;
 const DELAY: f64 = 10.0;
 const FORGETTING: f64 = 0.75;
+
+/// Hamiltonian sampler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Hmc", transform = may_be_null)]
+pub struct HmcOptions {
+    /// Transitions per E step. Default: 12.
+    #[schemars(range(min = 0))]
+    pub transitions: u32,
+    /// Steps per transition. Default: 8.
+    #[schemars(range(min = 1))]
+    pub leapfrog: u32,
+}
+
+impl Default for HmcOptions {
+    fn default() -> Self {
+        Self { transitions: 12, leapfrog: 8 }
+    }
+}
+
+impl SamplerMethod for HmcOptions {
+    fn unit(&self) -> &'static str {
+        "transitions"
+    }
+
+    fn moves(&self) -> u32 {
+        self.transitions
+    }
+
+    fn check(&self) -> Result<(), GpError> {
+        if self.leapfrog == 0 {
+            return Err(GpError::value("the number of leapfrog steps must be positive"));
+        }
+        Ok(())
+    }
+}
 
 /// Step size, and what dual averaging remembers.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,14 +5,62 @@ mod pcn;
 
 use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::options::SamplerKind;
 use super::target::{Density, LogDensity};
 use crate::gp::GpError;
 use crate::gp::random::standard_normal;
 
-pub use hmc::Hmc;
-pub use pcn::Pcn;
+pub use hmc::{Hmc, HmcOptions};
+pub use pcn::{Pcn, PcnOptions};
+
+/// The sampler of the E step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schemars(rename = "Sampler")]
+pub enum SamplerOptions {
+    /// Hamiltonian sampler.
+    Hmc(HmcOptions),
+    /// Preconditioned Crank–Nicolson, as in the paper.
+    Pcn(PcnOptions),
+}
+
+impl Default for SamplerOptions {
+    fn default() -> Self {
+        Self::Hmc(HmcOptions::default())
+    }
+}
+
+impl SamplerOptions {
+    /// Everything that is to be known of the sampler.
+    pub fn method(&self) -> &dyn SamplerMethod {
+        match self {
+            Self::Hmc(options) => options,
+            Self::Pcn(options) => options,
+        }
+    }
+}
+
+/// What is to be known of a sampler before it runs.
+pub trait SamplerMethod {
+    /// What its moves are called.
+    fn unit(&self) -> &'static str;
+    /// Moves per E step.
+    fn moves(&self) -> u32;
+    /// Moves between two looks at the observer.
+    fn round(&self) -> usize {
+        1
+    }
+    /// Moves of the frozen chain at the end, where the pipeline says nothing.
+    fn frozen_moves(&self) -> u32 {
+        50
+    }
+    /// Refuses what cannot run.
+    fn check(&self) -> Result<(), GpError> {
+        Ok(())
+    }
+}
 
 /// A sampler with what its adaptation remembers; one per chain.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,10 +114,10 @@ impl Moves {
 
 impl Sampler {
     /// A sampler before its first step, for so many layers.
-    pub fn new(kind: SamplerKind, layers: usize) -> Self {
+    pub fn new(kind: &SamplerOptions, layers: usize) -> Self {
         match kind {
-            SamplerKind::Pcn { .. } => Self::Pcn(Pcn::new(layers)),
-            SamplerKind::Hmc { leapfrog, .. } => Self::Hmc(Hmc::new(leapfrog)),
+            SamplerOptions::Pcn(_) => Self::Pcn(Pcn::new(layers)),
+            SamplerOptions::Hmc(options) => Self::Hmc(Hmc::new(options.leapfrog as usize)),
         }
     }
 
@@ -82,10 +130,10 @@ impl Sampler {
     }
 
     /// The inverse of [`Sampler::to_numbers`].
-    pub fn from_numbers(kind: SamplerKind, layers: usize, numbers: &[f64]) -> Result<Self, GpError> {
+    pub fn from_numbers(kind: &SamplerOptions, layers: usize, numbers: &[f64]) -> Result<Self, GpError> {
         let found = match kind {
-            SamplerKind::Pcn { .. } => Pcn::from_numbers(layers, numbers).map(Self::Pcn),
-            SamplerKind::Hmc { leapfrog, .. } => Hmc::from_numbers(leapfrog, numbers).map(Self::Hmc),
+            SamplerOptions::Pcn(_) => Pcn::from_numbers(layers, numbers).map(Self::Pcn),
+            SamplerOptions::Hmc(options) => Hmc::from_numbers(options.leapfrog as usize, numbers).map(Self::Hmc),
         };
         found.ok_or_else(|| GpError::shape(format!("{} numbers of a sampler", numbers.len())))
     }

@@ -4,9 +4,12 @@
 
 use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::{Moves, normals_like, unless_undefined};
+use super::{Moves, SamplerMethod, normals_like, unless_undefined};
 use crate::gp::GpError;
+use crate::gp::deep::options::may_be_null;
 use crate::gp::deep::target::{Density, LogDensity};
 use crate::gp::random::uniform;
 
@@ -18,6 +21,41 @@ const WINDOW: f64 = 50.0;
 const AIM: std::ops::RangeInclusive<f64> = 0.25..=0.3;
 const SMALLEST_STEP: f64 = 1e-6;
 const LARGEST_STEP: f64 = 1.0;
+
+/// Preconditioned Crank–Nicolson.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Pcn", transform = may_be_null)]
+pub struct PcnOptions {
+    /// Steps per E step. Default: 400.
+    #[schemars(range(min = 0))]
+    pub steps: u32,
+}
+
+impl Default for PcnOptions {
+    fn default() -> Self {
+        Self { steps: 400 }
+    }
+}
+
+impl SamplerMethod for PcnOptions {
+    fn unit(&self) -> &'static str {
+        "steps"
+    }
+
+    fn moves(&self) -> u32 {
+        self.steps
+    }
+
+    fn round(&self) -> usize {
+        25
+    }
+
+    // A step goes far less far than a transition of hmc: as many as in an E step.
+    fn frozen_moves(&self) -> u32 {
+        self.steps.max(50)
+    }
+}
 
 /// Step sizes, and acceptance since they last changed.
 #[derive(Debug, Clone, PartialEq)]
