@@ -1,15 +1,19 @@
 //! Brings features and target to the scale on which hyper-parameters are defined, and predictions back.
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// How features are scaled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum FeatureScaling {
     /// As they are.
     None,
-    /// Columns are centred and share one factor, so that their relative sizes keep their meaning.
+    /// Columns are centred and share one factor.
     Global,
-    /// Every column gets mean 0 and standard deviation 1.
+    /// Every column has mean 0 and standard deviation 1.
+    #[default]
     Column,
 }
 

@@ -1,8 +1,9 @@
 //! What the language has to know of a kind of stage. The kinds themselves are declared in `stages`.
 
+use super::Diagnostics;
 use super::links::Link;
-use super::tree::{Entry, Node};
-use super::{Diagnostic, Diagnostics};
+use super::merge::merge;
+use super::tree::{Entry, Node, Value, parse};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -17,6 +18,10 @@ pub struct Kind {
     pub links: &'static [Link],
     /// Groups of keys of which one excludes the others: writing one replaces whichever was there.
     pub exclusive: &'static [&'static [&'static str]],
+    /// Sets of defaults, chosen by what is written.
+    pub presets: &'static [Preset],
+    /// Keys for which null is a word of its own; anywhere else it is another way to write nothing.
+    pub null_words: &'static [&'static str],
     /// Rules that the schema cannot express, for a stage of this kind among the stages of its case.
     pub check: fn(&Entry, &Node, &[Entry], &mut Diagnostics),
     /// The schema of the options.
@@ -27,6 +32,16 @@ pub struct Kind {
     pub readable: fn(&Json) -> Result<(), (String, String)>,
 }
 
+/// Options that are taken where a key has a value, unless others are written.
+pub struct Preset {
+    /// The key.
+    pub key: &'static str,
+    /// Its value.
+    pub value: &'static str,
+    /// The options, as YAML.
+    pub options: &'static str,
+}
+
 impl std::fmt::Debug for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
@@ -34,6 +49,24 @@ impl std::fmt::Debug for Kind {
 }
 
 impl Kind {
+    /// Written options with the presets that they ask for, without those that are null.
+    pub fn with_presets(&self, written: &Node) -> Node {
+        let written = self.without_nulls(written);
+        let asked = |preset: &&Preset| {
+            written.entry(preset.key).and_then(|entry| entry.node.scalar_text()).as_deref() == Some(preset.value)
+        };
+        let under =
+            self.presets.iter().filter(asked).filter_map(|preset| parse(preset.options, &mut Diagnostics::default()));
+        under.fold(written.clone(), |over, under| merge(&under, &over, self.exclusive))
+    }
+
+    fn without_nulls(&self, node: &Node) -> Node {
+        let Value::Map(entries) = &node.value else { return node.clone() };
+        let stays = |entry: &&Entry| entry.node.value != Value::Null || self.null_words.contains(&entry.key.as_str());
+        let kept = |entry: &Entry| Entry { node: self.without_nulls(&entry.node), ..entry.clone() };
+        Node { value: Value::Map(entries.iter().filter(stays).map(kept).collect()), ..node.clone() }
+    }
+
     /// A kind without links or rules, with these options.
     pub const fn new<Options: JsonSchema + DeserializeOwned>(name: &'static str, summary: &'static str) -> Self {
         Self {
@@ -41,6 +74,8 @@ impl Kind {
             summary,
             links: &[],
             exclusive: &[],
+            presets: &[],
+            null_words: &[],
             check: |_, _, _, _| {},
             options: Options::json_schema,
             reference: SchemaGenerator::subschema_for::<Options>,
@@ -67,9 +102,4 @@ pub fn kind_of(stage: &Entry) -> Option<(&str, &Node)> {
 /// The kind and the options of the stage of that id.
 pub fn find<'a>(stages: &'a [Entry], id: &str) -> Option<(&'a str, &'a Node)> {
     stages.iter().find(|stage| stage.key == id).and_then(kind_of)
-}
-
-/// Reports a problem with advice.
-pub fn refuse(problems: &mut Diagnostics, origin: super::tree::Origin, message: impl Into<String>, help: &str) {
-    problems.push(Diagnostic::new(origin, message).help(help));
 }

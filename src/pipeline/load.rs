@@ -60,9 +60,9 @@ pub struct StageSpec {
 }
 
 impl StageSpec {
-    /// The options as they are written.
+    /// The options with the presets that they ask for.
     pub fn options(&self) -> Json {
-        self.node.entry(self.kind.name).map_or(Json::Null, |entry| entry.node.to_json())
+        self.node.entry(self.kind.name).map_or(Json::Null, |entry| self.kind.with_presets(&entry.node).to_json())
     }
 }
 

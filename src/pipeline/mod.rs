@@ -24,7 +24,7 @@ pub mod tree;
 pub use check::{NAME_HELP, is_name};
 pub use diagnostic::{Diagnostic, Diagnostics, Source, nearest};
 pub use document::{OneOrMore, Scalar};
-pub use kind::{Kind, find, kind_of, refuse};
+pub use kind::{Kind, Preset, find, kind_of};
 pub use links::{Link, is_path, text};
 pub use load::{CaseSpec, Environment, Language, Loaded, StageSpec};
 pub use path::FilePath;

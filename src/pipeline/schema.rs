@@ -23,11 +23,32 @@ pub(super) fn strict(kinds: &[&Kind]) -> Json {
     let mut schema = generator.into_root_schema_for::<Pipeline>().to_value();
     schema["$defs"]["Stage"] =
         json!({ "description": "One stage: exactly one kind with its options.", "oneOf": stages });
+    for definition in schema["$defs"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+        allow_null(definition);
+    }
+    defaults.values_mut().for_each(allow_null);
     schema["$defs"]["Defaults"] = json!({
         "description": "Options shared by all stages of a kind.", "type": "object", "properties": defaults,
         "additionalProperties": false,
     });
     schema
+}
+
+/// Says of every option that is not required that it may also be null, which is the same as not written.
+fn allow_null(schema: &mut Json) {
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let is_required = |key: &str| required.as_array().is_some_and(|keys| keys.iter().any(|known| known == key));
+    for (key, option) in schema.get_mut("properties").and_then(Json::as_object_mut).into_iter().flatten() {
+        let Json::Object(option) = option else { continue };
+        if is_required(key) || option.contains_key("const") {
+            continue;
+        }
+        if let Some(kind @ Json::String(_)) = option.get_mut("type") {
+            *kind = json!([kind.clone(), "null"]);
+        } else if let Some(reference) = option.remove("$ref") {
+            option.insert("anyOf".to_owned(), json!([{ "$ref": reference }, { "type": "null" }]));
+        }
+    }
 }
 
 /// The schema for editors and validators, as committed under `pipelines/schema/`: like [`strict`], but a value that is

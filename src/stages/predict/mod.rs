@@ -31,6 +31,7 @@ use std::rc::Rc;
 pub static KIND: StageKind = StageKind {
     language: Kind {
         links: &[Link { key: "model", targets: &["train"], or_path: true }, Link::to("input", &["split", "ingest"])],
+        null_words: &["on_invalid"],
         check: check::check,
         ..Kind::new::<Predict>("predict", "Predicts the test rows of every fold, or all rows of an input.")
     },

@@ -1,8 +1,7 @@
 //! Trained deep models: their tensors, figures and warnings.
 
-use super::step_deep::{EmStep, SamplerStep};
 use super::tensors::{Tensors, count, counts, integers, matrix, one, optional, rows, scalar, shape};
-use crate::gp::deep::{DeepGp, DeepParts, Diagnostics};
+use crate::gp::deep::{DeepGp, DeepParts, Diagnostics, EmOptions, SamplerOptions};
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::sparse::JITTER;
 use crate::store::{ModelFile, Tensor};
@@ -109,13 +108,13 @@ pub fn skipped_warning<'a>(phases: impl Iterator<Item = &'a str>) -> Option<Stri
 }
 
 /// What the user should know about how the chains did, and what to do about it.
-pub fn warnings(diagnostics: &Diagnostics, em: &EmStep) -> Vec<String> {
+pub fn warnings(diagnostics: &Diagnostics, em: &EmOptions) -> Vec<String> {
     let mut warnings = Vec::new();
     let all_draws = diagnostics.draws * em.particles as usize;
     if let Some(rhat) = diagnostics.rhat.filter(|rhat| *rhat > RHAT || rhat.is_nan()) {
         let other = match em.sampler {
-            SamplerStep::Hmc { .. } => "more `transitions` of the sampler",
-            SamplerStep::Pcn { .. } => "the sampler `hmc`",
+            SamplerOptions::Hmc(_) => "more `transitions` of the sampler",
+            SamplerOptions::Pcn(_) => "the sampler `hmc`",
         };
         warnings.push(format!(
             "the chains have not mixed (R̂ = {rhat:.2}, {RHAT} at most is good): raise `em.iterations` or \
@@ -124,8 +123,8 @@ pub fn warnings(diagnostics: &Diagnostics, em: &EmStep) -> Vec<String> {
     }
     if let Some(ess) = diagnostics.ess.filter(|ess| *ess < ESS && all_draws >= DRAWS_FOR_ESS) {
         let other = match em.sampler {
-            SamplerStep::Hmc { .. } => "`leapfrog` of the sampler",
-            SamplerStep::Pcn { .. } => "use the sampler `hmc`",
+            SamplerOptions::Hmc(_) => "`leapfrog` of the sampler",
+            SamplerOptions::Pcn(_) => "use the sampler `hmc`",
         };
         warnings.push(format!(
             "{all_draws} draws are worth about {ess:.0} independent ones (ESS): raise `em.final_transitions`, or {other}"
@@ -144,21 +143,21 @@ pub fn warnings(diagnostics: &Diagnostics, em: &EmStep) -> Vec<String> {
 }
 
 /// A sampler that nearly always, or hardly ever, moves explores slowly.
-fn acceptance_warning(acceptance: f64, sampler: SamplerStep) -> Option<String> {
+fn acceptance_warning(acceptance: f64, sampler: SamplerOptions) -> Option<String> {
     let (low, high) = match sampler {
-        SamplerStep::Hmc { .. } => (0.5, 0.98),
-        SamplerStep::Pcn { .. } => (0.1, 0.6),
+        SamplerOptions::Hmc(_) => (0.5, 0.98),
+        SamplerOptions::Pcn(_) => (0.1, 0.6),
     };
     let (problem, advice) = if acceptance < low {
         ("too long", "raise `em.iterations`, which gives the step size time to adapt")
     } else if acceptance > high {
         match sampler {
-            SamplerStep::Hmc { .. } => (
+            SamplerOptions::Hmc(_) => (
                 "short",
                 "raise `em.iterations` if `step_size` in the traces is below π/2 divided by `leapfrog`, its largest; \
                  otherwise nothing is wrong",
             ),
-            SamplerStep::Pcn { .. } => (
+            SamplerOptions::Pcn(_) => (
                 "short",
                 "raise `em.iterations` if `step_size` in the traces is below 1, its largest; otherwise nothing is wrong",
             ),
@@ -177,6 +176,7 @@ fn acceptance_warning(acceptance: f64, sampler: SamplerStep) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gp::deep::{HmcOptions, PcnOptions};
 
     fn parts_of_a_model() -> DeepParts {
         let numbers =
@@ -251,12 +251,11 @@ mod tests {
         assert!(read(&silent).is_err_and(|error| error.contains("words")));
     }
 
-    const HMC: SamplerStep = SamplerStep::Hmc { transitions: 12, leapfrog: 8 };
-    const PCN: SamplerStep = SamplerStep::Pcn { steps: 400 };
+    const HMC: SamplerOptions = SamplerOptions::Hmc(HmcOptions { transitions: 12, leapfrog: 8 });
+    const PCN: SamplerOptions = SamplerOptions::Pcn(PcnOptions { steps: 400 });
 
-    fn said(diagnostics: &Diagnostics, sampler: SamplerStep) -> Vec<String> {
-        let em =
-            EmStep { iterations: 10, particles: 10, hyperparameters: true, sampler, final_transitions: 50, draws: 1 };
+    fn said(diagnostics: &Diagnostics, sampler: SamplerOptions) -> Vec<String> {
+        let em = EmOptions { sampler, ..EmOptions::default() };
         warnings(diagnostics, &em)
     }
 

@@ -19,14 +19,14 @@ const TRACES: &str = "traces.parquet";
 
 /// Fits the model of a fold.
 pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
-    let (options, method) = (stage.counting(), stage.method());
+    let options = stage.counting();
     let folds = context.folds_of(&stage.input)?;
     let table = folds.source.load(job.record)?;
     let number = job.task.fold.map_or(0, |(fold, _)| fold);
     let all_folds = folds.all()?;
     let fold = &all_folds[number as usize];
     let path = CheckpointFile::path(&job.record.results, &job.key.hash);
-    let earlier = if method.deep().is_some() { earlier(job, &path)? } else { None };
+    let earlier = if stage.method.is_deep() { earlier(job, &path)? } else { None };
     let checkpoints = Checkpoints { path, key: job.key.hash.clone(), origin: job.origin.clone() };
     let mut observer = FitObserver::new(job.task, job.cancel, job.record.listener, checkpoints);
     let resume = earlier.map(|(file, state)| {
@@ -35,7 +35,7 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     });
     // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
     let stream = StreamKey::new(context.seed).with(&options.to_string()).with_index(u64::from(number));
-    let outcome = model::fit(&method, stage.features(), &table, fold, &stream, resume, &mut observer);
+    let outcome = model::fit(stage, &table, fold, &stream, resume, &mut observer);
     if let Some(error) = observer.failure.take() {
         return Err(error.into());
     }
@@ -52,7 +52,7 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     write_rows(&job.draft.file(TRACES), &observer.traces)?;
     let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten().unwrap_or(f64::NAN);
     let outcome = format!("{} rows, log-likelihood {likelihood:.2}", rows.len());
-    let mut warnings = model.warnings(&method);
+    let mut warnings = model.warnings(stage);
     warnings.extend(deep::skipped_warning(observer.traces.iter().map(|row| row.phase.as_str())));
     let chains: Map<String, Json> =
         model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();

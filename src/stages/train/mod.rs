@@ -2,26 +2,20 @@
 
 mod check;
 pub mod checkpoint;
-mod decide;
 mod deep;
-mod defaults;
 mod file;
 mod fit;
 pub mod gate;
-mod language;
 mod memory;
 mod model;
 mod observer;
 mod options;
 mod predictor;
 mod publish;
-mod step_deep;
-mod step_train;
 mod tensors;
 
-pub use language::Train;
 pub use model::TrainedModel;
-pub use step_train::Method;
+pub use options::{Method, Train};
 
 use super::job::{Key, Record};
 use super::{
@@ -30,7 +24,6 @@ use super::{
 };
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
 use crate::store::MODEL_FILE;
-use language::FeatureScale;
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::rc::Rc;
@@ -40,23 +33,13 @@ pub static KIND: StageKind = StageKind {
     language: Kind {
         links: &[Link::to("input", &["split"])],
         exclusive: &[&["hmc", "pcn"]],
+        presets: options::PRESETS,
         check: check::check,
         ..Kind::new::<Train>("train", "Trains one model per fold.")
     },
     version: 6,
     read: super::read::<Train>,
 };
-
-impl Train {
-    /// The method with the options that it uses.
-    pub fn method(&self) -> Method {
-        decide::method(self)
-    }
-
-    fn features(&self) -> FeatureScale {
-        self.scale.as_ref().and_then(|scale| scale.features).unwrap_or(FeatureScale::Column)
-    }
-}
 
 impl Stage for Train {
     fn kind(&self) -> &'static StageKind {
@@ -72,12 +55,12 @@ impl Stage for Train {
     }
 
     fn title(&self) -> String {
-        format!("train {}", self.method().name())
+        format!("train {}", self.method.name())
     }
 
     /// Their text also seeds the random streams, so it is the same for cases that differ in nothing that counts.
     fn counting(&self) -> Json {
-        json!({ "scale": self.features(), "method": self.method() })
+        json!({ "scale": self.scale.features, "method": self.used() })
     }
 
     fn scope(&self) -> Scope {
@@ -97,7 +80,7 @@ impl Stage for Train {
     }
 
     fn memory(&self, _: &Demand, rows: u64, features: u64) -> Option<u64> {
-        Some(memory::training(&self.method(), rows, features))
+        Some(memory::training(self, rows, features))
     }
 
     /// A published model is one model: several cases or folds would overwrite each other.
@@ -113,13 +96,12 @@ impl Stage for Train {
     }
 
     fn row_checks(&self, _: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
-        let method = self.method();
-        if !method.takes_one_feature() {
+        if !self.takes_one_feature() {
             return Vec::new();
         }
-        let identity = format!("{method:?}");
+        let (identity, train) = (self.used().to_string(), self.clone());
         let look = move |table: &crate::store::InputTable, _| {
-            model::check_features(&method, &table.feature_names).map(|()| None)
+            model::check_features(&train, &table.feature_names).map(|()| None)
         };
         vec![RowCheck { identity, look: Box::new(look) }]
     }
@@ -133,7 +115,7 @@ impl Stage for Train {
         let keys: Vec<Key> = (0..context.folds).map(key).collect();
         let model =
             |key: &Key| Model { hash: key.hash.clone(), path: context.cache.file(&key.hash, MODEL_FILE), file: None };
-        let models = Models { method: self.method().name().to_owned(), models: keys.iter().map(model).collect() };
+        let models = Models { method: self.method.name().to_owned(), models: keys.iter().map(model).collect() };
         Ok(Prepared::new(Output::Models(Rc::new(models)), keys))
     }
 

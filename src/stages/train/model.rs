@@ -1,15 +1,14 @@
 //! A model that can predict: trained on the training rows of a fold, or read from a file.
 
-use super::language::FeatureScale;
+use super::deep;
+use super::options::{Method, Train};
 use super::predictor::Predictor;
-use super::step_train::Method;
-use super::{deep, options};
 use crate::eval::folds::Fold;
-use crate::gp::deep::{self as deep_gp, Checkpoint, DeepGp, HiddenLayer};
+use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer, Start};
 use crate::gp::exact;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
-use crate::gp::scaling::{FeatureScaling, Scaling};
+use crate::gp::scaling::Scaling;
 use crate::gp::sparse;
 use crate::stages::StageError;
 use crate::store::InputTable;
@@ -35,15 +34,14 @@ pub struct Prediction {
 
 /// Trains on the training rows of the fold; a deep fit goes on from its checkpoint.
 pub fn fit(
-    method: &Method,
-    features: FeatureScale,
+    stage: &Train,
     table: &InputTable,
     fold: &Fold,
     key: &StreamKey,
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<TrainedModel, StageError> {
-    check_features(method, &table.feature_names)?;
+    check_features(stage, &table.feature_names)?;
     let Some(target) = &table.target else {
         return Err(StageError::Data {
             what: "no target".to_owned(),
@@ -52,38 +50,30 @@ pub fn fit(
     };
     let x = table.features.select(Axis(0), &fold.train);
     let y = target.select(Axis(0), &fold.train);
-    let how = match features {
-        FeatureScale::None => FeatureScaling::None,
-        FeatureScale::Global => FeatureScaling::Global,
-        FeatureScale::Column => FeatureScaling::Column,
-    };
-    let scaling = Scaling::fit(x.view(), y.view(), how);
+    let scaling = Scaling::fit(x.view(), y.view(), stage.scale.features);
     let (x, y) = (scaling.features(x.view()), scaling.target(y.view()));
-    let predictor = match method {
-        Method::Gp(options) => {
-            let gp = exact::fit(x.view(), y.view(), &options::exact(options), key, observer)?;
+    let (x_view, y_view) = (x.view(), y.view());
+    let predictor = match stage.method {
+        Method::Gp => {
+            let gp = exact::fit(x_view, y_view, &stage.exact(), key, observer)?;
             Predictor::Gp { gp: Box::new(gp), y }
         }
-        Method::SparseGp(options) => {
-            let gp = sparse::fit(x.view(), y.view(), &options::sparse(options, fold)?, key, observer)?;
+        Method::SparseGp => {
+            let gp = sparse::fit(x_view, y_view, &stage.sparse(&fold.train)?, key, observer)?;
             let source_rows = source_rows(gp.rows(), fold);
             Predictor::Sparse { gp: Box::new(gp), source_rows }
         }
-        Method::DeepGp(options) => {
-            let gp = deep_gp::fit(x.view(), y.view(), &options::deep(options), key, resume, observer)?;
-            deep_predictor(gp, method, fold)
-        }
-        Method::Stride(options) => {
-            let gp = deep_gp::fit(x.view(), y.view(), &options::stride(options, fold)?, key, resume, observer)?;
-            deep_predictor(gp, method, fold)
+        Method::DeepGp | Method::Stride => {
+            let start = match stage.method {
+                Method::Stride => Start::Sparse(stage.sparse(&fold.train)?),
+                _ => Start::Exact(stage.exact()),
+            };
+            let gp = deep_gp::fit(x_view, y_view, &stage.layered(start), key, resume, observer)?;
+            let source_rows = source_rows(&gp.parts().inducing, fold);
+            Predictor::Deep { gp: Box::new(gp), method: stage.method.name(), source_rows }
         }
     };
     Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor })
-}
-
-fn deep_predictor(gp: DeepGp, method: &Method, fold: &Fold) -> Predictor {
-    let source_rows = source_rows(&gp.parts().inducing, fold);
-    Predictor::Deep { gp: Box::new(gp), method: method.name(), source_rows }
 }
 
 /// Training rows as rows of the source.
@@ -92,8 +82,8 @@ fn source_rows(rows: &[usize], fold: &Fold) -> Vec<i64> {
 }
 
 /// What the method cannot do with these features.
-pub fn check_features(method: &Method, names: &[String]) -> Result<(), StageError> {
-    if !method.takes_one_feature() || names.len() == 1 {
+pub fn check_features(stage: &Train, names: &[String]) -> Result<(), StageError> {
+    if !stage.takes_one_feature() || names.len() == 1 {
         return Ok(());
     }
     let shown = names.iter().take(SHOWN_FEATURES).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -158,8 +148,8 @@ impl TrainedModel {
     }
 
     /// What the user should know about how training with these options went.
-    pub fn warnings(&self, method: &Method) -> Vec<String> {
-        self.predictor.warnings(method)
+    pub fn warnings(&self, stage: &Train) -> Vec<String> {
+        self.predictor.warnings(stage)
     }
 
     /// What the chains of a deep method say about themselves, as metrics; nothing for other methods.

@@ -1,218 +1,176 @@
-//! Steps of the plan as options of the mathematics.
+//! The options of the train stage. Those of the mathematics are declared in `gp`, where they are used.
 
-use crate::eval::folds::Fold;
-use crate::gp::deep::{
-    Architecture, CrossOptions, DeepOptions, EmOptions, HiddenMethod, HmcOptions, LayerOptions, PcnOptions, PriorMean,
-    SamplerOptions, Start,
-};
+use crate::gp::deep::{Architecture, DeepOptions, EmOptions, LayerOptions, Start};
 use crate::gp::exact::ExactOptions;
-use crate::gp::inducing::{Candidates, InducingOptions};
-use crate::gp::kernel::{Free, Hyperparameters, Kernel, StationaryOptions};
+use crate::gp::inducing::InducingOptions;
+use crate::gp::kernel::{Hyperparameters, Kernel, StationaryOptions};
+use crate::gp::scaling::FeatureScaling;
 use crate::gp::sparse::SparseOptions;
-use crate::plan::{
-    self, DeepStep, EmStep, GpStep, HiddenStep, InducingStep, LayersStep, SamplerStep, SparseStep, StartStep,
-    StrideStep,
-};
+use crate::pipeline::{FilePath, Preset};
 use crate::stages::StageError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
 
-/// Exact regression.
-pub fn exact(options: &GpStep) -> ExactOptions {
-    ExactOptions { stationary: stationary(options), ..ExactOptions::default() }
+/// Sets of defaults, chosen by the value of a key. Keys that are written out win.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        key: "preset",
+        value: "paper",
+        options: "{ em: { particles: 50, exchanges: 5, hyperparameters: false, sampler: { pcn: {} }, final_transitions: 0 } }",
+    },
+    Preset { key: "method", value: "deep_gp", options: "{ deep: { hidden: { method: full } } }" },
+];
+
+/// Trains one model per fold.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Train {
+    /// The split stage.
+    pub input: String,
+    /// The regression method.
+    pub method: Method,
+    /// Scaling of features and target by the training rows.
+    #[serde(default)]
+    pub scale: Scale,
+    /// The covariance function.
+    #[serde(default)]
+    pub kernel: Kernel,
+    /// One correlation length per feature (`gp`, `sparse_gp`).
+    #[serde(default)]
+    pub ard: bool,
+    /// Starting values of the hyper-parameters, in scaled units, and which to optimise.
+    #[serde(default)]
+    pub hyperparameters: Hyperparameters,
+    /// The inducing points (`sparse_gp`, `stride`).
+    #[serde(default)]
+    pub inducing: InducingOptions,
+    /// The deep prior (`deep_gp`, `stride`).
+    #[serde(default)]
+    pub deep: LayerOptions,
+    /// The training loop (`deep_gp`, `stride`).
+    #[serde(default)]
+    pub em: EmOptions,
+    /// A set of defaults: `paper` trains as in the paper. Keys written out win.
+    pub preset: Option<PresetName>,
+    /// A directory that gets the trained model, replaced in one step; for one case and one fold.
+    #[schemars(length(min = 1))]
+    pub publish: Option<FilePath>,
+    /// Publish only if the test metrics of this run are good enough: `smse < 0.25`, or several joined by `and`.
+    #[schemars(length(min = 1))]
+    pub publish_if: Option<String>,
 }
 
-/// Sparse regression on the training rows of the fold.
-pub fn sparse(options: &SparseStep, fold: &Fold) -> Result<SparseOptions, StageError> {
-    let inducing = inducing(&options.inducing, fold)?;
-    Ok(SparseOptions { stationary: stationary(&options.gp), inducing, ..SparseOptions::default() })
+/// The regression method.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Exact Gaussian-process regression.
+    Gp,
+    /// Sparse Gaussian-process regression with inducing points (Titsias).
+    SparseGp,
+    /// Deep Gaussian-process regression, hidden layers sampled, the top layer marginalised exactly.
+    DeepGp,
+    /// STRIDE: deep regression whose top layer has inducing points.
+    Stride,
 }
 
-/// Standard deep regression.
-pub fn deep(options: &DeepStep) -> DeepOptions {
-    let start = ExactOptions { stationary: common_length(&options.start), ..ExactOptions::default() };
-    with_layers(Start::Exact(start), 0, &options.deep, &options.em)
+/// Scaling by the mean and the population standard deviation of the training rows.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scale {
+    /// How features are scaled.
+    pub features: FeatureScaling,
+    /// Targets are always standardised: `true` is the only value.
+    #[schemars(extend("const" = true))]
+    target: Option<bool>,
 }
 
-/// STRIDE on the training rows of the fold.
-pub fn stride(options: &StrideStep, fold: &Fold) -> Result<DeepOptions, StageError> {
-    let (stationary, inducing) = (common_length(&options.start), inducing(&options.inducing, fold)?);
-    let start = SparseOptions { stationary, inducing, ..SparseOptions::default() };
-    Ok(with_layers(Start::Sparse(start), options.exchanges, &options.deep, &options.em))
+/// A set of defaults.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum PresetName {
+    /// As in the paper.
+    Paper,
 }
 
-fn stationary(options: &GpStep) -> StationaryOptions {
-    let GpStep { kernel, ard, variance, length, noise, optimise } = *options;
-    StationaryOptions { ard, ..common_length(&StartStep { kernel, variance, length, noise, optimise }) }
-}
-
-/// Layers share one length, so the fit they start from has one.
-fn common_length(start: &StartStep) -> StationaryOptions {
-    let StartStep { kernel: kind, variance, length, noise, optimise } = *start;
-    let optimise = Free { variance: optimise.variance, length: optimise.length, noise: optimise.noise };
-    let hyperparameters = Hyperparameters { variance, length, noise, optimise };
-    StationaryOptions { kernel: kernel(kind), ard: false, hyperparameters }
-}
-
-fn inducing(step: &InducingStep, fold: &Fold) -> Result<InducingOptions, StageError> {
-    Ok(match step {
-        InducingStep::Chosen { count, candidates } => {
-            let candidates = candidates.map_or(Candidates::All, Candidates::Count);
-            InducingOptions { count: *count, candidates, rows: None }
+impl Method {
+    /// The name in tables and in the language.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gp => "gp",
+            Self::SparseGp => "sparse_gp",
+            Self::DeepGp => "deep_gp",
+            Self::Stride => "stride",
         }
-        InducingStep::Given { rows } => {
-            InducingOptions { rows: Some(training_positions(rows, fold)?), ..InducingOptions::default() }
+    }
+
+    /// Whether it has hidden layers.
+    pub const fn is_deep(self) -> bool {
+        matches!(self, Self::DeepGp | Self::Stride)
+    }
+}
+
+impl Train {
+    /// Whether the method is for one feature only.
+    pub fn takes_one_feature(&self) -> bool {
+        self.method.is_deep() && self.deep.architecture == Architecture::Injective
+    }
+
+    /// The options that the method uses, under its name; those that it does not use are not there, so they cannot matter.
+    pub fn used(&self) -> Json {
+        let stationary = self.stationary();
+        let start = || stationary.without_ard(serde_json::value::Serializer).unwrap_or_default();
+        let options = match self.method {
+            Method::Gp => json!(stationary),
+            Method::SparseGp => json!({ "gp": stationary, "inducing": self.inducing }),
+            Method::DeepGp => json!({ "start": start(), "deep": self.deep, "em": self.em }),
+            Method::Stride => {
+                // Points that are given are kept.
+                let exchanges = if self.inducing.rows.is_some() { 0 } else { self.em.exchanges };
+                json!({
+                    "start": start(), "inducing": self.inducing, "exchanges": exchanges, "deep": self.deep,
+                    "em": self.em,
+                })
+            }
+        };
+        json!({ self.method.name(): options })
+    }
+
+    fn stationary(&self) -> StationaryOptions {
+        StationaryOptions { kernel: self.kernel, ard: self.ard, hyperparameters: self.hyperparameters }
+    }
+
+    /// Exact regression.
+    pub fn exact(&self) -> ExactOptions {
+        ExactOptions { stationary: self.stationary(), ..ExactOptions::default() }
+    }
+
+    /// Sparse regression; `train` are the training rows of the fold, in increasing order.
+    pub fn sparse(&self, train: &[usize]) -> Result<SparseOptions, StageError> {
+        let mut inducing = self.inducing.clone();
+        if let Some(rows) = &mut inducing.rows {
+            for row in rows {
+                *row = training_position(*row, train)?;
+            }
         }
+        Ok(SparseOptions { stationary: self.stationary(), inducing, ..SparseOptions::default() })
+    }
+
+    /// Deep regression with this start. Layers share one length, so the fit they start from has one.
+    pub fn layered(&self, mut start: Start) -> DeepOptions {
+        match &mut start {
+            Start::Sparse(options) => options.stationary.ard = false,
+            Start::Exact(options) => options.stationary.ard = false,
+        }
+        DeepOptions { start, layers: self.deep.clone(), em: self.em.clone() }
+    }
+}
+
+/// A row of the source as a position among the training rows.
+fn training_position(row: u64, train: &[usize]) -> Result<u64, StageError> {
+    train.binary_search(&(row as usize)).map(|position| position as u64).map_err(|_| StageError::Data {
+        what: format!("`inducing.rows` names row {row}, which is not a training row of this fold"),
+        hint: "name rows that every fold trains on, or let `count` choose".to_owned(),
     })
-}
-
-fn with_layers(start: Start, exchanges: u32, deep: &LayersStep, em: &EmStep) -> DeepOptions {
-    let layers = LayerOptions {
-        architecture: match deep.architecture {
-            plan::Architecture::Composition => Architecture::Composition,
-            plan::Architecture::Convolution => Architecture::Convolution,
-            plan::Architecture::Injective => Architecture::Injective,
-        },
-        layers: deep.layers,
-        width: deep.width,
-        prior_mean: match deep.prior_mean {
-            plan::PriorMean::Zero => PriorMean::Zero,
-            plan::PriorMean::Identity => PriorMean::Identity,
-        },
-        hidden: match deep.hidden {
-            HiddenStep::Full => HiddenMethod::Full.into(),
-            HiddenStep::Aca { rank, tolerance, repivot } => CrossOptions { rank, tolerance, repivot }.into(),
-            HiddenStep::Sparse => HiddenMethod::Sparse.into(),
-        },
-        length: deep.length,
-        u_min: deep.u_min,
-        u_max: deep.u_max,
-    };
-    let em = EmOptions {
-        iterations: em.iterations,
-        particles: em.particles,
-        exchanges,
-        hyperparameters: em.hyperparameters,
-        sampler: match em.sampler {
-            SamplerStep::Hmc { transitions, leapfrog } => SamplerOptions::Hmc(HmcOptions { transitions, leapfrog }),
-            SamplerStep::Pcn { steps } => SamplerOptions::Pcn(PcnOptions { steps }),
-        },
-        final_transitions: Some(em.final_transitions),
-        draws: em.draws,
-    };
-    DeepOptions { start, layers, em }
-}
-
-/// Rows of the source as positions among the training rows, which are in increasing order.
-fn training_positions(rows: &[u64], fold: &Fold) -> Result<Vec<u64>, StageError> {
-    let position = |row: &u64| {
-        let found = fold.train.binary_search(&(*row as usize));
-        found.map(|position| position as u64).map_err(|_| StageError::Data {
-            what: format!("`inducing.rows` names row {row}, which is not a training row of this fold"),
-            hint: "name rows that every fold trains on, or let `count` choose".to_owned(),
-        })
-    };
-    rows.iter().map(position).collect()
-}
-
-const fn kernel(kernel: plan::Kernel) -> Kernel {
-    match kernel {
-        plan::Kernel::Rbf => Kernel::Rbf,
-        plan::Kernel::Matern12 => Kernel::Matern12,
-        plan::Kernel::Matern32 => Kernel::Matern32,
-        plan::Kernel::Matern52 => Kernel::Matern52,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::{Method, PlanRequest, Step, build};
-    use std::path::Path;
-
-    fn planned(train: &str) -> Option<Method> {
-        let text = format!(
-            "version: 1\nname: small\nstages:\n  rows: {{ ingest: {{ path: x, features: [a], target: y }} }}\n  \
-             folds: {{ split: {{ input: rows, all: {{}} }} }}\n  model: {{ train: {{ input: folds, {train} }} }}\n"
-        );
-        let request =
-            PlanRequest { file: Path::new("p.yaml"), text: &text, sets: &[], results: None, env: &|_: &str| None };
-        let plan = build(&request).ok()?;
-        match &plan.cases[0].stage("model")?.step {
-            Step::Train(train) => Some(train.method.clone()),
-            _ => None,
-        }
-    }
-
-    fn options(train: &str) -> Option<DeepOptions> {
-        let fold = Fold { train: vec![2, 3, 5, 7], test: Vec::new() };
-        match planned(train)? {
-            Method::DeepGp(step) => Some(deep(&step)),
-            Method::Stride(step) => stride(&step, &fold).ok(),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn the_defaults_are_those_of_the_mathematics() {
-        let mut plain = DeepOptions::default();
-        plain.em.final_transitions = Some(plain.em.frozen_moves());
-        assert_eq!(options("method: stride"), Some(plain.clone()));
-        let mut exact = DeepOptions { start: Start::Exact(ExactOptions::default()), ..plain.clone() };
-        (exact.layers.hidden, exact.em.exchanges) = (HiddenMethod::Full.into(), 0);
-        assert_eq!(options("method: deep_gp"), Some(exact));
-        let em = EmOptions {
-            particles: 50,
-            exchanges: 5,
-            hyperparameters: false,
-            sampler: SamplerOptions::Pcn(PcnOptions::default()),
-            final_transitions: Some(0),
-            ..EmOptions::default()
-        };
-        assert_eq!(options("method: stride, preset: paper"), Some(DeepOptions { em, ..plain }));
-    }
-
-    #[test]
-    fn every_option_arrives() {
-        let written = "method: stride, kernel: matern52, inducing: { rows: [3, 7] }, \
-            hyperparameters: { variance: 2, length: 0.5, noise: 0.1, optimise: [noise] }, \
-            deep: { architecture: convolution, layers: 3, width: 1, prior_mean: identity, hidden: { method: aca, rank: 7, \
-            tolerance: 0.01, repivot: false }, length: 0.7, u_min: 0.1, u_max: 3 }, em: { iterations: 4, particles: 6, \
-            exchanges: 9, hyperparameters: false, sampler: { hmc: { transitions: 5, leapfrog: 2 } }, final_transitions: 8, draws: 2 }";
-        let expected = DeepOptions {
-            start: Start::Sparse(SparseOptions {
-                stationary: StationaryOptions {
-                    kernel: Kernel::Matern52,
-                    ard: false,
-                    hyperparameters: Hyperparameters {
-                        variance: Some(2.0),
-                        length: Some(0.5),
-                        noise: Some(0.1),
-                        optimise: Free { variance: false, length: false, noise: true },
-                    },
-                },
-                inducing: InducingOptions { rows: Some(vec![1, 3]), ..InducingOptions::default() },
-                ..SparseOptions::default()
-            }),
-            layers: LayerOptions {
-                architecture: Architecture::Convolution,
-                layers: 3,
-                width: None,
-                prior_mean: PriorMean::Identity,
-                hidden: CrossOptions { rank: 7, tolerance: 0.01, repivot: false }.into(),
-                length: Some(0.7),
-                u_min: Some(0.1),
-                u_max: Some(3.0),
-            },
-            em: EmOptions {
-                iterations: 4,
-                particles: 6,
-                // Rows that are given are kept.
-                exchanges: 0,
-                hyperparameters: false,
-                sampler: SamplerOptions::Hmc(HmcOptions { transitions: 5, leapfrog: 2 }),
-                final_transitions: Some(8),
-                draws: 2,
-            },
-        };
-        assert_eq!(options(written), Some(expected));
-    }
 }

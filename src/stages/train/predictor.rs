@@ -1,7 +1,7 @@
 //! The trained methods behind one face: predict, describe, and turn into tensors and back.
 
 use super::deep;
-use super::step_train::Method;
+use super::options::Train;
 use super::tensors::{Tensors, columns, one, rows, scalar, vector};
 use crate::gp::GpError;
 use crate::gp::deep::{DeepGp, HiddenLayer};
@@ -99,14 +99,11 @@ impl Predictor {
     }
 
     /// What the user should know about how training with these options went.
-    pub fn warnings(&self, method: &Method) -> Vec<String> {
+    pub fn warnings(&self, stage: &Train) -> Vec<String> {
         let (mut warnings, jitter, expected) = match self {
             Self::Gp { gp, .. } => (Vec::new(), gp.jitter(), 0.0),
             Self::Sparse { gp, .. } => (Vec::new(), gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
-            Self::Deep { gp, .. } => {
-                let of_chains = method.deep().map(|(_, em)| deep::warnings(&gp.parts().diagnostics, em));
-                (of_chains.unwrap_or_default(), 0.0, 0.0)
-            }
+            Self::Deep { gp, .. } => (deep::warnings(&gp.parts().diagnostics, &stage.em), 0.0, 0.0),
         };
         if jitter > expected * (1.0 + 1e-9) {
             warnings.push(format!(
