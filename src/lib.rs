@@ -14,6 +14,7 @@ pub mod datasets;
 pub mod engine;
 pub mod eval;
 pub mod gp;
+pub mod import;
 pub mod plan;
 pub mod report;
 pub mod spec;

@@ -12,8 +12,7 @@ mod schema;
 mod select;
 mod stream;
 
-pub(super) use column::is_key;
-pub(crate) use column::text;
+pub(crate) use column::{is_key, text};
 pub use discover::{InputFile, discover, mirrored};
 pub use hash::sha256_file;
 pub use quality::{ColumnQuality, InvalidPolicy, check_quality, check_unique_keys};
