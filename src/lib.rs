@@ -22,3 +22,4 @@ pub mod stages;
 pub mod startup;
 pub mod store;
 pub mod tables;
+pub mod text;

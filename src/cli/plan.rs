@@ -2,7 +2,7 @@
 
 use super::exit::{self, Failure};
 use super::pipeline::{PipelineArgs, load};
-use super::print;
+use super::{print, print_raw};
 use crate::engine::{self, Decision};
 use crate::plan::{Case, Preview, Stage, to_dot, to_json, to_mermaid, to_text};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -43,9 +43,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     };
     match args.format {
         Format::Text => print(&to_text(&plan, &preview))?,
-        Format::Json => print(&format!("{:#}\n", to_json(&plan, &preview)))?,
-        Format::Dot => print(&to_dot(&plan))?,
-        Format::Mermaid => print(&to_mermaid(&plan))?,
+        Format::Json => print_raw(&format!("{:#}\n", to_json(&plan, &preview)))?,
+        Format::Dot => print_raw(&to_dot(&plan))?,
+        Format::Mermaid => print_raw(&to_mermaid(&plan))?,
     }
     let work = forecasts.values().flatten().any(|decision| decision.run > 0);
     if args.exit_code && work { Err(Failure::new(exit::WORK_TO_DO, "")) } else { Ok(()) }

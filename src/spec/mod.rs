@@ -19,6 +19,6 @@ pub mod schema;
 pub mod tree;
 
 pub use check::{NAME_HELP, is_name};
-pub use diagnostic::{Diagnostic, Diagnostics, Source, nearest};
+pub use diagnostic::{Diagnostic, Diagnostics, Source};
 pub use gate::{Comparison, Condition, Gate, METRICS};
 pub use load::{CaseSpec, Environment, Loaded, StageSpec, load};

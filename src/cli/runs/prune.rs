@@ -2,10 +2,10 @@
 
 use super::Where;
 use crate::cli::exit::Failure;
-use crate::cli::grid::bytes;
 use crate::cli::print;
 use crate::store::history::{CacheFate, Prune, Selection, Status};
 use crate::tables::Timestamp;
+use crate::text::{bytes, parse_duration};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::fmt::Write as _;
 
@@ -57,11 +57,8 @@ impl From<Ending> for Status {
 
 /// Microseconds of an age such as `30d`.
 fn age(text: &str) -> Result<i64, String> {
-    let units = [('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
-    let unit = units.iter().find(|(letter, _)| text.ends_with(*letter));
-    let number = unit.and_then(|(letter, seconds)| Some((text.strip_suffix(*letter)?.parse::<u32>().ok()?, *seconds)));
-    let (count, seconds) = number.ok_or("write a whole number and m, h, d or w: 30d")?;
-    Ok(i64::from(count).saturating_mul(seconds).saturating_mul(1_000_000))
+    let age = parse_duration(text).ok_or("write a whole number and m, h, d or w: 30d")?;
+    Ok(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
