@@ -7,7 +7,7 @@ use super::record::VERSION;
 use super::scoring::{Destination, Origin, ScoreRequest, ScoreSummary};
 use crate::store::record::{FileRecord, write_resolved};
 use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
-use crate::tables::{RunRow, Timestamp, TimingRow};
+use crate::tables::{RunRow, TimingRow};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
@@ -69,48 +69,21 @@ impl Noting {
             rows: summary.tally.rows as i64,
             cached: false,
         };
-        let (finished_at, status) = (Timestamp::now(), "succeeded".to_owned());
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        // There is no pipeline file.
-        let pipeline_file = "-".to_owned();
-        let run = RunRow {
-            run_id: run_id.to_string(),
-            pipeline_file: pipeline_file.clone(),
-            status: status.clone(),
-            started_at: measured.started_at,
-            finished_at,
-            version: VERSION.to_owned(),
-            seed: 0,
-            host: host.clone(),
-            threads: self.threads as i32,
+        let mut manifest = Manifest {
+            spec_hash,
             command: self.command.clone(),
-            spec_hash: spec_hash.clone(),
+            threads: self.threads as u32,
+            inputs: vec![model],
+            ..Manifest::new(&run_id, &self.name, "succeeded", measured.started_at)
         };
         let tables = [
             results.write_rows(&self.name, &run_id, &footer, &metrics)?,
             results.write_rows(&self.name, &run_id, &footer, &[timing])?,
-            results.write_rows(&self.name, &run_id, &footer, &[run])?,
+            results.write_rows(&self.name, &run_id, &footer, &[RunRow::from(&manifest)])?,
         ];
         files.extend(tables.iter().map(|table| FileRecord::table(&results, table)));
         write_views(&results)?;
-        let manifest = Manifest {
-            run_id: run_id.clone(),
-            pipeline: self.name.clone(),
-            pipeline_file,
-            status,
-            version: VERSION.to_owned(),
-            seed: 0,
-            spec_hash,
-            started_at: measured.started_at,
-            finished_at,
-            command: self.command.clone(),
-            host,
-            threads: self.threads as u32,
-            cases: Vec::new(),
-            files,
-            inputs: vec![model],
-            cache: Vec::new(),
-        };
+        manifest.files = files;
         manifest.save(&results)?;
         Ok(run_id)
     }

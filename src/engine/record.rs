@@ -272,43 +272,22 @@ impl<'a> Record<'a> {
 
     /// Writes the run's row of `runs`, its report if it has tables and one is wanted, then the manifest, last.
     fn finish(&mut self, status: &str, tables: Option<BTreeMap<TableKind, PathBuf>>) -> Result<(), RunError> {
-        let finished_at = Timestamp::now();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let command = self.plan.redactor.clean(&self.options.command);
-        let row = RunRow {
-            run_id: self.run_id.to_string(),
-            pipeline_file: self.plan.file.clone(),
-            status: status.to_owned(),
-            started_at: self.started_at,
-            finished_at,
-            version: VERSION.to_owned(),
-            seed: self.plan.seed as i64,
-            host: host.clone(),
-            threads: self.options.threads as i32,
-            command: command.clone(),
-            spec_hash: self.plan.spec_hash.clone(),
-        };
-        let table = self.results.write_rows(&self.plan.name, &self.run_id, &self.footer(), &[row])?;
-        self.files.push(FileRecord::table(&self.results, &table));
-        write_views(&self.results)?;
         let mut manifest = Manifest {
-            run_id: self.run_id.clone(),
-            pipeline: self.plan.name.clone(),
             pipeline_file: self.plan.file.clone(),
-            status: status.to_owned(),
-            version: VERSION.to_owned(),
             seed: self.plan.seed,
             spec_hash: self.plan.spec_hash.clone(),
-            started_at: self.started_at,
-            finished_at,
-            command,
-            host,
+            command: self.plan.redactor.clean(&self.options.command),
             threads: self.options.threads as u32,
             cases: self.plan.cases.iter().map(|case| case.label.clone()).collect(),
-            files: self.files.clone(),
             inputs: self.inputs.values().cloned().collect(),
             cache: self.cache.iter().cloned().collect(),
+            ..Manifest::new(&self.run_id, &self.plan.name, status, self.started_at)
         };
+        let rows = [RunRow::from(&manifest)];
+        let table = self.results.write_rows(&self.plan.name, &self.run_id, &self.footer(), &rows)?;
+        self.files.push(FileRecord::table(&self.results, &table));
+        manifest.files.clone_from(&self.files);
+        write_views(&self.results)?;
         if let Some(tables) = tables.filter(|_| !self.reports.is_empty()) {
             manifest.files.push(self.write_report(&manifest, tables)?);
         }

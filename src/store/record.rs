@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::atomic::{Written, hex, write_atomic};
 use super::{ResultsDir, RunId, StoreError, WrittenTable};
-use crate::tables::Timestamp;
+use crate::tables::{RunRow, Timestamp};
 use sha2::{Digest as _, Sha256};
 
 /// `manifest.json`: written last, so that a run with a manifest is complete.
@@ -80,6 +80,28 @@ fn relative(results: &ResultsDir, path: &Path) -> String {
 }
 
 impl Manifest {
+    /// What every run that ends now says of itself; the rest is empty, as for a run without a pipeline file or a seed.
+    pub fn new(run_id: &RunId, pipeline: &str, status: &str, started_at: Timestamp) -> Self {
+        Self {
+            run_id: run_id.clone(),
+            pipeline: pipeline.to_owned(),
+            pipeline_file: "-".to_owned(),
+            status: status.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: 0,
+            spec_hash: String::new(),
+            started_at,
+            finished_at: Timestamp::now(),
+            command: String::new(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            threads: 0,
+            cases: Vec::new(),
+            files: Vec::new(),
+            inputs: Vec::new(),
+            cache: Vec::new(),
+        }
+    }
+
     /// Writes the manifest to its run's directory.
     pub fn save(&self, results: &ResultsDir) -> Result<Written, StoreError> {
         let path = results.manifest_path(&self.run_id);
@@ -106,6 +128,24 @@ impl Manifest {
                 "the file is damaged, or of a newer stride-pipe",
             )
         })
+    }
+}
+
+impl From<&Manifest> for RunRow {
+    fn from(manifest: &Manifest) -> Self {
+        Self {
+            run_id: manifest.run_id.to_string(),
+            pipeline_file: manifest.pipeline_file.clone(),
+            status: manifest.status.clone(),
+            started_at: manifest.started_at,
+            finished_at: manifest.finished_at,
+            version: manifest.version.clone(),
+            seed: manifest.seed as i64,
+            host: manifest.host.clone(),
+            threads: manifest.threads as i32,
+            command: manifest.command.clone(),
+            spec_hash: manifest.spec_hash.clone(),
+        }
     }
 }
 
