@@ -15,12 +15,14 @@ pub mod datasets;
 pub mod engine;
 pub mod eval;
 pub mod gp;
+pub mod import;
 pub mod pipeline;
 pub mod report;
 pub mod stages;
 pub mod startup;
 pub mod store;
 pub mod tables;
+pub mod text;
 
 /// The version that results are marked with.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,7 +1,7 @@
 //! `stride-pipe completions`: what makes a shell complete commands and options.
 
 use super::exit::Failure;
-use super::print;
+use super::print_raw;
 use clap::{Args as ClapArgs, Command};
 use clap_complete::{Shell, generate};
 
@@ -16,5 +16,5 @@ pub struct Args {
 pub fn execute(args: &Args, mut command: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     generate(args.shell, &mut command, "stride-pipe", &mut script);
-    print(&String::from_utf8_lossy(&script))
+    print_raw(&String::from_utf8_lossy(&script))
 }

@@ -3,6 +3,7 @@
 use crate::engine::RunError;
 use crate::stages::StageError;
 use crate::store::StoreError;
+use crate::text::printable;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -62,18 +63,15 @@ impl Failure {
     /// Says it and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            // Names of files and columns come from others: what they hold must not act on the terminal.
-            let acts = |c: char| c.is_control() && c != '\n';
-            let shown = |c: char| if acts(c) { c.escape_default().to_string() } else { c.to_string() };
-            say(&self.message.chars().map(shown).collect::<String>());
+            say(&self.message);
         }
         ExitCode::from(self.code)
     }
 }
 
-/// Writes a line to stderr; that nobody reads it any more is no failure.
+/// Writes lines to stderr, where nothing of them acts; that nobody reads them any more is no failure.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", printable(text));
 }
 
 impl From<StoreError> for Failure {

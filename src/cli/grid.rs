@@ -70,31 +70,6 @@ impl Grid {
     }
 }
 
-/// Seconds as people say them.
-pub fn duration(seconds: f64) -> String {
-    let whole = seconds.round().max(0.0) as u64;
-    match whole {
-        0..=59 => format!("{seconds:.1} s"),
-        60..=3599 => format!("{} min {:02} s", whole / 60, whole % 60),
-        _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
-    }
-}
-
-/// Bytes as people say them.
-pub fn bytes(count: u64) -> String {
-    let units = ["KiB", "MiB", "GiB", "TiB"];
-    if count < 1024 {
-        return format!("{count} bytes");
-    }
-    let mut size = count as f64 / 1024.0;
-    let mut unit = 0;
-    while size >= 1024.0 && unit + 1 < units.len() {
-        size /= 1024.0;
-        unit += 1;
-    }
-    format!("{size:.1} {}", units[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,11 +81,5 @@ mod tests {
         assert_eq!(grid.to_text(2), "  a|b     n\n  é, \"x\"  1\n");
         assert_eq!(grid.to_markdown(), "| a\\|b | n |\n|---|---:|\n| é, \"x\" | 1 |\n");
         assert_eq!(grid.to_csv(), "a|b,n\n\"é, \"\"x\"\"\",1\n");
-    }
-
-    #[test]
-    fn sizes_in_words() {
-        assert_eq!([duration(0.26), duration(125.0), duration(3725.0)], ["0.3 s", "2 min 05 s", "1 h 02 min"]);
-        assert_eq!([bytes(17), bytes(1536), bytes(5 << 30)], ["17 bytes", "1.5 KiB", "5.0 GiB"]);
     }
 }

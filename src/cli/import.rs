@@ -2,7 +2,7 @@
 
 use super::exit::{self, Failure};
 use super::print;
-use crate::store::import::{CsvOptions, Format, ImportOptions, Imported, ImportedColumn, import};
+use crate::import::{CsvOptions, FileFormat, ImportOptions, Imported, ImportedColumn, import};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct Args {
     /// The Parquet file to write
     #[arg(long, short, value_name = "FILE.parquet")]
     output: PathBuf,
-    /// Format of the inputs; by their names and contents unless said
+    /// Format of the inputs; default: by their names and contents
     #[arg(long, value_enum)]
     format: Option<InputFormat>,
     /// Column that identifies rows: used if it is there, otherwise added, counted from 0
@@ -37,7 +37,7 @@ pub struct Args {
     /// Add a text column that tells blocks of rows apart: `split=train,test`
     #[arg(long, value_name = "NAME=VALUE,VALUE", value_parser = parts)]
     parts: Option<(String, Vec<String>)>,
-    /// CSV: the separator, one character or `tab`; a comma unless said, a tab in .tsv files
+    /// CSV: the separator, one character or `tab`; default: a comma, in .tsv files a tab
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
     /// CSV: the first line is a row; columns are called c00, c01, …
@@ -59,7 +59,7 @@ enum InputFormat {
     Idx,
 }
 
-impl From<InputFormat> for Format {
+impl From<InputFormat> for FileFormat {
     fn from(format: InputFormat) -> Self {
         match format {
             InputFormat::Csv => Self::Csv,
@@ -96,7 +96,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     check_output(&args.output)?;
     let options = ImportOptions {
-        format: args.format.map(Format::from),
+        format: args.format.map(FileFormat::from),
         key: args.key.clone(),
         only: args.only.clone(),
         names: args.columns.clone(),

@@ -1,5 +1,6 @@
 //! Where log lines go: stderr, as text or as JSON, above the progress bars where there are any.
 
+use crate::text::printable;
 use clap::ValueEnum;
 use indicatif::MultiProgress;
 use std::io::Write;
@@ -27,7 +28,7 @@ pub fn start(format: LogFormat, quiet: bool, bars: &MultiProgress) {
         LogFormat::Text => {
             // The message says it all; the fields are for programs.
             let message_only = debug_fn(|writer, field, value| match field.name() {
-                "message" => write!(writer, "{value:?}"),
+                "message" => writer.write_str(&printable(&format!("{value:?}"))),
                 _ => Ok(()),
             });
             let text = builder.with_ansi(false).with_timer(Seconds::start()).fmt_fields(message_only);

@@ -104,8 +104,13 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     }
 }
 
-/// Writes a command's result to stdout. A reader that has seen enough (`| head`) is no failure.
+/// Writes a command's result for people to stdout: nothing in it acts on their terminal.
 fn print(text: &str) -> Result<(), Failure> {
+    print_raw(&crate::text::printable(text))
+}
+
+/// Writes a command's result for programs to stdout, as it is. A reader that has seen enough (`| head`) is no failure.
+fn print_raw(text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

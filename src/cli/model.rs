@@ -1,7 +1,7 @@
 //! `stride-pipe model`: what a trained model is, was trained on, and how well it did.
 
 use super::exit::{self, Failure};
-use super::print;
+use super::{print, print_raw};
 use crate::store::{ModelFile, ModelMeta};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use serde_json::{Value as Json, json};
@@ -39,7 +39,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let model = ModelFile::load(path)?;
     match format {
         Format::Text => print(&text(&model)),
-        Format::Json => print(&as_json(&model)?),
+        Format::Json => print_raw(&as_json(&model)?),
     }
 }
 

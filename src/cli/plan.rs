@@ -2,7 +2,7 @@
 
 use super::exit::{self, Failure};
 use super::pipeline::{PipelineArgs, load};
-use super::print;
+use super::{print, print_raw};
 use crate::engine;
 use crate::engine::plan::{Case, PlannedStage, Preview, to_dot, to_json, to_mermaid, to_text};
 use crate::stages::Sources;
@@ -41,9 +41,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     };
     match args.format {
         Format::Text => print(&to_text(&plan, &preview))?,
-        Format::Json => print(&format!("{:#}\n", to_json(&plan, &preview)))?,
-        Format::Dot => print(&to_dot(&plan))?,
-        Format::Mermaid => print(&to_mermaid(&plan))?,
+        Format::Json => print_raw(&format!("{:#}\n", to_json(&plan, &preview)))?,
+        Format::Dot => print_raw(&to_dot(&plan))?,
+        Format::Mermaid => print_raw(&to_mermaid(&plan))?,
     }
     let work = forecasts.values().flatten().any(|preview| preview.run > 0);
     if args.exit_code && work { Err(Failure::new(exit::WORK_TO_DO, "")) } else { Ok(()) }

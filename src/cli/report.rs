@@ -1,12 +1,13 @@
 //! `stride-pipe report`.
 
 use super::exit::{self, Failure};
-use super::print;
 use super::runs::Where;
+use super::{print, print_raw};
 use crate::report::render;
 use crate::stages::report::{Subject, over_run, over_runs};
 use crate::store::history::Run;
 use crate::store::write_atomic;
+use crate::text::bytes;
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
 
@@ -52,8 +53,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     };
     let path = args.output.clone().unwrap_or(inside);
     if path == Path::new("-") {
-        return print(&page);
+        return print_raw(&page);
     }
     let written = write_atomic(&path, page.as_bytes())?;
-    print(&format!("{}: {} run(s), {}\n", path.display(), runs.len(), super::grid::bytes(written.bytes)))
+    print(&format!("{}: {} run(s), {}\n", path.display(), runs.len(), bytes(written.bytes)))
 }

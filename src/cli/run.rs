@@ -8,9 +8,9 @@ use super::progress::Progress;
 use super::summary;
 use crate::engine::Plan;
 use crate::engine::{self, Resume, RunOptions, Selected};
-use crate::pipeline::nearest;
 use crate::stages::job::Cancel;
 use crate::store::RunId;
+use crate::text::{self, nearest};
 use clap::Args as ClapArgs;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::time::Duration;
@@ -77,7 +77,11 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 
 /// The command line, as a shell would take it.
 pub fn command_line() -> String {
-    std::env::args_os().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+    text::command_line(arguments())
+}
+
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
 }
 
 fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
@@ -118,39 +122,23 @@ fn check_stage(plan: &Plan, stage: &str) -> Result<(), Failure> {
 
 /// `90`, `90s`, `10m`, `2h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match &text[digits.len()..] {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        unit => return Err(format!("`{unit}` is not a unit of time; write 30s, 10m or 2h")),
-    };
-    let count: u64 = digits.parse().map_err(|_| "write a whole number and a unit: 30s, 10m or 2h".to_owned())?;
-    Ok(Duration::from_secs(count.saturating_mul(factor)))
+    let seconds = text.parse().ok().map(Duration::from_secs);
+    let time = seconds.or_else(|| text::parse_duration(text));
+    time.ok_or_else(|| "write a whole number and a unit: 30s, 10m or 2h".to_owned())
 }
 
 /// The command line again, with `--resume RUN` instead of any other.
 fn resume_command(run_id: &str) -> String {
     let mut words: Vec<String> = Vec::new();
-    let mut arguments = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).peekable();
+    let mut arguments = arguments().peekable();
     while let Some(word) = arguments.next() {
         if word == "--resume" {
             arguments.next_if(|next| next == "latest" || next.parse::<RunId>().is_ok());
         } else if !word.starts_with("--resume=") {
-            words.push(quoted(&word));
+            words.push(word);
         }
     }
-    format!("{} --resume {run_id}", words.join(" "))
-}
-
-/// A word as a shell would need it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+    format!("{} --resume {run_id}", text::command_line(words))
 }
 
 pub(super) fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {

@@ -1,7 +1,7 @@
 //! `stride-pipe schema`: the JSON Schema of pipeline files.
 
 use super::exit::Failure;
-use super::print;
+use super::print_raw;
 use crate::stages::LANGUAGE;
 use clap::Args as ClapArgs;
 
@@ -10,5 +10,5 @@ use clap::Args as ClapArgs;
 pub struct Args {}
 
 pub fn execute(_: &Args) -> Result<(), Failure> {
-    print(&format!("{:#}\n", LANGUAGE.schema()))
+    print_raw(&format!("{:#}\n", LANGUAGE.schema()))
 }

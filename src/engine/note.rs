@@ -7,7 +7,7 @@ use crate::VERSION;
 use crate::stages::job::Stopwatch;
 use crate::store::record::{FileRecord, write_resolved};
 use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
-use crate::tables::{RunRow, Timestamp, TimingRow};
+use crate::tables::{RunRow, TimingRow};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
@@ -70,23 +70,11 @@ impl Noting {
             cached: false,
         };
         let mut manifest = Manifest {
-            run_id: run_id.clone(),
-            pipeline: self.name.clone(),
-            // There is no pipeline file.
-            pipeline_file: "-".to_owned(),
-            status: "succeeded".to_owned(),
-            version: VERSION.to_owned(),
-            seed: 0,
             spec_hash,
-            started_at: measured.started_at,
-            finished_at: Timestamp::now(),
             command: self.command.clone(),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             threads: self.threads as u32,
-            cases: Vec::new(),
-            files: Vec::new(),
             inputs: vec![model],
-            cache: Vec::new(),
+            ..Manifest::new(&run_id, &self.name, "succeeded", measured.started_at)
         };
         let tables = [
             results.write_rows(&self.name, &run_id, &footer, &metrics)?,

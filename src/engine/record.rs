@@ -9,7 +9,7 @@ use crate::stages::predict::write_predictions_of_run;
 use crate::stages::{FinishedRun, StageError};
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, Manifest, ResultsDir, RunId, StoreError, WrittenTable, write_views};
-use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow as _, Timestamp};
+use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow as _};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -109,22 +109,15 @@ fn finish(
     of_run: &[&PlannedStage],
 ) -> Result<Option<PathBuf>, RunError> {
     let mut manifest = Manifest {
-        run_id: record.run_id.clone(),
-        pipeline: plan.name.clone(),
         pipeline_file: plan.file.clone(),
-        status: status.to_owned(),
-        version: crate::VERSION.to_owned(),
         seed: plan.seed,
         spec_hash: plan.spec_hash.clone(),
-        started_at: record.run_id.started(),
-        finished_at: Timestamp::now(),
         command: plan.redactor.clean(&options.command),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         threads: options.threads as u32,
         cases: plan.cases.iter().map(|case| case.label.clone()).collect(),
-        files: Vec::new(),
         inputs: record.inputs.values().cloned().collect(),
         cache: record.cached.iter().cloned().collect(),
+        ..Manifest::new(&record.run_id, &plan.name, status, record.run_id.started())
     };
     let row = RunRow::from(&manifest);
     let table = record.results.write_rows(&plan.name, &record.run_id, &footer(plan), &[row])?;

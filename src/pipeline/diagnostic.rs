@@ -1,6 +1,7 @@
 //! Problems of a pipeline file, each with its place, and how they are shown.
 
 use super::tree::Origin;
+use crate::text::{acts, nearest, visible};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -37,24 +38,6 @@ impl Diagnostic {
             None => self.help(format!("known here: {}", known.join(", "))),
         }
     }
-}
-
-/// The known name that the written one was probably meant to be.
-pub fn nearest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
-    // One letter in three may be wrong; a name of one letter is either right or another one.
-    let close = |name: &str| match name.len().max(written.len()) {
-        0 | 1 => 0,
-        length => (length / 3).max(1),
-    };
-    let length = written.chars().count();
-    known
-        .iter()
-        // Spares the comparison with a name of a million letters.
-        .filter(|name| name.chars().count().abs_diff(length) <= close(name))
-        .map(|name| (strsim::damerau_levenshtein(written, name), *name))
-        .filter(|(distance, name)| *distance <= close(name))
-        .min()
-        .map(|(_, name)| name)
 }
 
 /// All problems found so far, in the order of the file, each once.
@@ -146,16 +129,6 @@ fn printable(text: &str) -> String {
     shown
 }
 
-/// A character, or its escape when it moves the cursor, changes colours or turns text around.
-fn visible(c: char) -> Box<dyn Iterator<Item = char>> {
-    if acts(c) { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) }
-}
-
-fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-}
-
 /// The line itself, with the place underlined. Tabs and control characters become spaces so that columns stay true.
 fn quote(out: &mut String, line: usize, column: usize, length: usize, text: &str) {
     let shown: String = text.chars().take(MAX_QUOTED).map(|c| if acts(c) { ' ' } else { c }).collect();
@@ -167,17 +140,5 @@ fn quote(out: &mut String, line: usize, column: usize, length: usize, text: &str
     let _ = writeln!(out, "  {number} | {shown}");
     if column <= MAX_QUOTED {
         let _ = writeln!(out, "  {gutter} | {}{carets}", " ".repeat(column - 1));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nearest;
-
-    #[test]
-    fn nearest_names() {
-        assert_eq!(nearest("architecure", &["architecture", "layers"]), Some("architecture"));
-        assert_eq!(nearest("ingset", &["ingest", "split"]), Some("ingest"));
-        assert_eq!(nearest("banana", &["ingest", "split"]), None);
     }
 }

@@ -13,12 +13,16 @@ use serde_json::Value as Json;
 
 use super::ResultsDir;
 use super::atomic::{Written, write_atomic};
-use super::container::{Kind, Refusal, Tensors, decode, encode, read_regular};
+use super::container::{ContainerError, FileKind, Tensors, decode, encode, read_regular};
 use super::error::StoreError;
 use crate::tables::{Timestamp, TraceRow};
 
-const KIND: Kind =
-    Kind { noun: "checkpoint", description: "stride.checkpoint", version_key: "stride.checkpoint_version", version: 1 };
+const KIND: FileKind = FileKind {
+    noun: "checkpoint",
+    description: "stride.checkpoint",
+    version_key: "stride.checkpoint_version",
+    version: 1,
+};
 
 /// The fit's own tensors have this before their names.
 const STATE: &str = "state.";
@@ -84,7 +88,7 @@ impl CheckpointFile {
             Err(StoreError::Read { source, .. }) => return Err(refuse(format!("cannot be read: {source}"))),
             other => other?.ok_or_else(|| refuse("not a regular file".to_owned()))?,
         };
-        let found = Self::from_bytes(&bytes).map_err(|refusal| refuse(refusal.detail(&KIND)))?;
+        let found = Self::from_bytes(&bytes).map_err(|error| refuse(error.detail(&KIND)))?;
         if found.key == key { Ok(Some(found)) } else { Err(refuse("a checkpoint of other work".to_owned())) }
     }
 
@@ -107,12 +111,12 @@ impl CheckpointFile {
         encode(&KIND, description, &tensors)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, Refusal> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, ContainerError> {
         let (description, tensors) = decode(&KIND, bytes)?;
         let Description { key, origin, iteration, timings, trace_phases } =
-            serde_json::from_str(&description).map_err(|error| Refusal::Damaged(error.to_string()))?;
+            serde_json::from_str(&description).map_err(|error| ContainerError::Damaged(error.to_string()))?;
         let traces = traces::decode(&trace_phases, &tensors)
-            .ok_or_else(|| Refusal::Damaged("its traces are incomplete".to_owned()))?;
+            .ok_or_else(|| ContainerError::Damaged("its traces are incomplete".to_owned()))?;
         let own = |(name, tensor): (String, _)| name.strip_prefix(STATE).map(|name| (name.to_owned(), tensor));
         let state = tensors.into_iter().filter_map(own).collect();
         Ok(Self { key, origin, iteration, timings, traces, state })
@@ -217,9 +221,10 @@ mod tests {
         assert!(cut.contains("training starts from the beginning"), "{cut}");
         assert!(message(&whole, "other").contains("a checkpoint of other work"));
         assert!(message(b"text", KEY).contains("not a checkpoint of stride-pipe"));
-        let model = encode(&Kind { version_key: "stride.format_version", ..KIND }, "{}".to_owned(), &Tensors::new())?;
+        let model =
+            encode(&FileKind { version_key: "stride.format_version", ..KIND }, "{}".to_owned(), &Tensors::new())?;
         assert!(message(&model, KEY).contains("not a checkpoint of stride-pipe"));
-        let newer = encode(&Kind { version: 2, ..KIND }, "{}".to_owned(), &Tensors::new())?;
+        let newer = encode(&FileKind { version: 2, ..KIND }, "{}".to_owned(), &Tensors::new())?;
         assert!(message(&newer, KEY).contains("format version 2, but this stride-pipe reads 1"));
         let without_traces = encode(
             &KIND,

@@ -24,7 +24,7 @@ const LONGEST_HEADER: u64 = 64 << 20;
 
 /// What a file holds, and how it says so.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kind {
+pub(super) struct FileKind {
     /// The word for it in messages.
     pub noun: &'static str,
     /// Where the description stands in the metadata.
@@ -37,7 +37,7 @@ pub(super) struct Kind {
 
 /// Why bytes are not what they should be.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum ContainerError {
     /// Not ours at all.
     Foreign(String),
     /// Ours, of a version that is not known here.
@@ -46,9 +46,9 @@ pub(super) enum Refusal {
     Damaged(String),
 }
 
-impl Refusal {
-    pub(super) fn detail(&self, kind: &Kind) -> String {
-        let Kind { noun, version, .. } = kind;
+impl ContainerError {
+    pub(super) fn detail(&self, kind: &FileKind) -> String {
+        let FileKind { noun, version, .. } = kind;
         match self {
             Self::Foreign(detail) => format!("not a {noun} of stride-pipe: {detail}"),
             Self::Version(found) => {
@@ -79,7 +79,7 @@ pub(super) fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
 }
 
 /// Builds the file. The crate's own writer keeps metadata in a hash map, whose order changes from run to run.
-pub(super) fn encode(kind: &Kind, description: String, tensors: &Tensors) -> Result<Vec<u8>, String> {
+pub(super) fn encode(kind: &FileKind, description: String, tensors: &Tensors) -> Result<Vec<u8>, String> {
     let mut data = Vec::new();
     let mut entries = Map::new();
     let mut layout = BTreeMap::new();
@@ -114,22 +114,24 @@ pub(super) fn encode(kind: &Kind, description: String, tensors: &Tensors) -> Res
 }
 
 /// The description and the tensors of a file; every byte that matters is under one of the hashes.
-pub(super) fn decode(kind: &Kind, bytes: &[u8]) -> Result<(String, Tensors), Refusal> {
+pub(super) fn decode(kind: &FileKind, bytes: &[u8]) -> Result<(String, Tensors), ContainerError> {
     check_length(bytes)?;
-    let (header, parsed) = SafeTensors::read_metadata(bytes).map_err(|error| Refusal::Damaged(error.to_string()))?;
+    let (header, parsed) =
+        SafeTensors::read_metadata(bytes).map_err(|error| ContainerError::Damaged(error.to_string()))?;
     let empty = HashMap::new();
     let metadata = parsed.metadata().as_ref().unwrap_or(&empty);
     let Some(version) = metadata.get(kind.version_key) else {
-        return Err(Refusal::Foreign(format!("its metadata has no `{}`", kind.version_key)));
+        return Err(ContainerError::Foreign(format!("its metadata has no `{}`", kind.version_key)));
     };
     if *version != kind.version.to_string() {
-        return Err(Refusal::Version(version.clone()));
+        return Err(ContainerError::Version(version.clone()));
     }
-    let entry = |key: &str| metadata.get(key).ok_or_else(|| Refusal::Damaged(format!("its metadata has no `{key}`")));
+    let entry =
+        |key: &str| metadata.get(key).ok_or_else(|| ContainerError::Damaged(format!("its metadata has no `{key}`")));
     let (description, tensor_hash, stored_hash) = (entry(kind.description)?, entry(TENSOR_HASH)?, entry(META_HASH)?);
     let data = bytes.get(8 + header..).unwrap_or_default();
     if hex(&Sha256::digest(data)) != *tensor_hash {
-        return Err(Refusal::Damaged("its tensors do not have the hash it states".to_owned()));
+        return Err(ContainerError::Damaged("its tensors do not have the hash it states".to_owned()));
     }
     let mut tensors = Tensors::new();
     let mut layout = BTreeMap::new();
@@ -138,7 +140,7 @@ pub(super) fn decode(kind: &Kind, bytes: &[u8]) -> Result<(String, Tensors), Ref
         let (start, end) = info.data_offsets;
         let tensor = data.get(start..end).and_then(|bytes| Tensor::from_bytes(info.dtype, &info.shape, bytes));
         let Some(tensor) = tensor else {
-            return Err(Refusal::Damaged(format!(
+            return Err(ContainerError::Damaged(format!(
                 "the tensor `{name}` has type {:?}, shape {:?}",
                 info.dtype, info.shape
             )));
@@ -147,21 +149,21 @@ pub(super) fn decode(kind: &Kind, bytes: &[u8]) -> Result<(String, Tensors), Ref
         tensors.insert(name.clone(), tensor);
     }
     if meta_hash(description, &layout) != *stored_hash {
-        return Err(Refusal::Damaged("its description does not have the hash it states".to_owned()));
+        return Err(ContainerError::Damaged("its description does not have the hash it states".to_owned()));
     }
     Ok((description.clone(), tensors))
 }
 
 /// Before anything is parsed: long enough, and a header length that fits.
-fn check_length(bytes: &[u8]) -> Result<(), Refusal> {
+fn check_length(bytes: &[u8]) -> Result<(), ContainerError> {
     let Some(length) = bytes.first_chunk::<8>().map(|length| u64::from_le_bytes(*length)) else {
-        return Err(Refusal::Foreign(format!("it has only {} bytes", bytes.len())));
+        return Err(ContainerError::Foreign(format!("it has only {} bytes", bytes.len())));
     };
     if length > LONGEST_HEADER || bytes.get(8) != Some(&b'{') {
-        return Err(Refusal::Foreign("it does not begin as a safetensors file".to_owned()));
+        return Err(ContainerError::Foreign("it does not begin as a safetensors file".to_owned()));
     }
     if length > bytes.len() as u64 - 8 {
-        return Err(Refusal::Damaged("it ends within its header".to_owned()));
+        return Err(ContainerError::Damaged("it ends within its header".to_owned()));
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// An input with wrong contents (exit 65).
-    #[error("{}{}: {detail}; {hint}", path.display(), Place { column: column.as_deref(), row: *row })]
+    #[error("{}{}: {detail}; {hint}", path.display(), Position { column: column.as_deref(), row: *row })]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -122,12 +122,12 @@ impl StoreError {
 }
 
 /// Renders `, column `x`, row 17 (counted from 0 in this file)` as far as it is known.
-struct Place<'a> {
+struct Position<'a> {
     column: Option<&'a str>,
     row: Option<u64>,
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for Position<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(column) = self.column {
             write!(f, ", column `{column}`")?;

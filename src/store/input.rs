@@ -3,21 +3,23 @@
 //! [`discover`] turns a path into files, [`peek`] reads their footers only, [`open`] reads the selected columns.
 //! Rows are numbered from 0 over all files, in the order of [`discover`].
 
+mod batches;
 mod column;
 mod discover;
 mod hash;
+mod local;
 mod quality;
 mod read;
 mod schema;
 mod select;
+mod source;
 mod stream;
 
-pub(super) use column::is_key;
-pub(crate) use column::text;
+pub(crate) use column::{is_key, text};
 pub use discover::{InputFile, discover, mirrored};
 pub use hash::sha256_file;
 pub use quality::{ColumnQuality, InvalidPolicy, check_quality, check_unique_keys};
 pub use read::{InputTable, SourceFile, open};
 pub use schema::{ColumnInfo, FileSummary, InputSchema, peek};
 pub use select::{Resolved, Selection};
-pub use stream::{BatchChunks, Chunk, Columns, LARGEST, ParquetChunks, Problem, Wanted};
+pub use stream::{BatchChunks, Chunk, Columns, LARGEST, ParquetChunks, UnusableValue, Wanted};

@@ -7,7 +7,6 @@ mod container;
 mod error;
 mod guard;
 pub mod history;
-pub mod import;
 pub mod input;
 pub mod ipc;
 pub mod lock;

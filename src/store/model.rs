@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::atomic::{Written, hex, sweep, write_atomic};
 use sha2::{Digest as _, Sha256};
 
-use super::container::{Kind, Refusal, decode, encode, read_regular};
+use super::container::{ContainerError, FileKind, decode, encode, read_regular};
 use super::error::StoreError;
 use super::tensor::Tensor;
 
@@ -23,8 +23,8 @@ pub const MODEL_FILE: &str = "model.safetensors";
 /// The version this program writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-const KIND: Kind =
-    Kind { noun: "model", description: "stride", version_key: "stride.format_version", version: FORMAT_VERSION };
+const KIND: FileKind =
+    FileKind { noun: "model", description: "stride", version_key: "stride.format_version", version: FORMAT_VERSION };
 
 /// A model: numbers, and what they mean.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,11 +82,11 @@ impl ModelFile {
         let read = || {
             let (description, tensors) = decode(&KIND, bytes)?;
             let meta: ModelMeta =
-                serde_json::from_str(&description).map_err(|error| Refusal::Damaged(error.to_string()))?;
-            meta.check().map_err(Refusal::Damaged)?;
+                serde_json::from_str(&description).map_err(|error| ContainerError::Damaged(error.to_string()))?;
+            meta.check().map_err(ContainerError::Damaged)?;
             Ok(Self { meta, tensors })
         };
-        read().map_err(|refusal: Refusal| StoreError::model(path, refusal.detail(&KIND), refusal.hint()))
+        read().map_err(|error: ContainerError| StoreError::model(path, error.detail(&KIND), error.hint()))
     }
 
     /// Whether both are the same model, whichever run trained it and whatever its publishing was subject to.

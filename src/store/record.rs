@@ -80,6 +80,28 @@ fn relative(results: &ResultsDir, path: &Path) -> String {
 }
 
 impl Manifest {
+    /// What every run that ends now says of itself; the rest is empty, as for a run without a pipeline file or a seed.
+    pub fn new(run_id: &RunId, pipeline: &str, status: &str, started_at: Timestamp) -> Self {
+        Self {
+            run_id: run_id.clone(),
+            pipeline: pipeline.to_owned(),
+            pipeline_file: "-".to_owned(),
+            status: status.to_owned(),
+            version: crate::VERSION.to_owned(),
+            seed: 0,
+            spec_hash: String::new(),
+            started_at,
+            finished_at: Timestamp::now(),
+            command: String::new(),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            threads: 0,
+            cases: Vec::new(),
+            files: Vec::new(),
+            inputs: Vec::new(),
+            cache: Vec::new(),
+        }
+    }
+
     /// Writes the manifest to its run's directory.
     pub fn save(&self, results: &ResultsDir) -> Result<Written, StoreError> {
         let path = results.manifest_path(&self.run_id);

@@ -21,6 +21,8 @@ pub struct RunId {
 #[error("`{0}` is not a run id such as 20261116T022530123456Z-3f9a1c")]
 pub struct NotARunId(String);
 
+/// The time in a name, in chrono's notation, and its length.
+const SHOWN: &str = "%Y%m%dT%H%M%S%6fZ";
 const STAMP: usize = 22;
 const LENGTH: usize = STAMP + 7;
 
@@ -31,7 +33,7 @@ impl RunId {
         hash.update(started.micros().to_le_bytes());
         hash.update(entropy);
         let digest = hex(&hash.finalize());
-        Self { text: format!("{}-{}", stamp(started), &digest[..6]), started }
+        Self { text: format!("{}-{}", started.format(SHOWN), &digest[..6]), started }
     }
 
     /// A new name from the wall clock and the process.
@@ -58,14 +60,6 @@ impl RunId {
     }
 }
 
-fn stamp(time: Timestamp) -> String {
-    let civil = time.civil();
-    format!(
-        "{:04}{:02}{:02}T{:02}{:02}{:02}{:06}Z",
-        civil.year, civil.month, civil.day, civil.hour, civil.minute, civil.second, civil.micros
-    )
-}
-
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
@@ -77,26 +71,13 @@ impl FromStr for RunId {
 
     fn from_str(text: &str) -> Result<Self, NotARunId> {
         let parse = || {
-            let (date, rest) = text.split_at_checked(8)?;
-            let (time, hash) = rest.split_at_checked(STAMP - 8)?;
+            let (time, hash) = text.split_at_checked(STAMP)?;
             let hash = hash.strip_prefix('-')?;
             let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
             if text.len() != LENGTH || !hash.bytes().all(lower_hex) {
                 return None;
             }
-            let part = |text: &str, from: usize, to: usize| text.get(from..to).map(str::to_owned);
-            let rfc3339 = format!(
-                "{}-{}-{}T{}:{}:{}.{}Z",
-                part(date, 0, 4)?,
-                part(date, 4, 6)?,
-                part(date, 6, 8)?,
-                part(time, 1, 3)?,
-                part(time, 3, 5)?,
-                part(time, 5, 7)?,
-                part(time, 7, 13)?
-            );
-            let started: Timestamp = rfc3339.parse().ok()?;
-            (stamp(started) == text[..STAMP]).then(|| Self { text: text.to_owned(), started })
+            Some(Self { text: text.to_owned(), started: Timestamp::parse(time, SHOWN)? })
         };
         parse().ok_or_else(|| NotARunId(text.to_owned()))
     }

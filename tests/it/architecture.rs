@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The modules of the crate that each one may use, beside itself.
-const ALLOWED: [(&str, &[&str]); 10] = [
-    ("cli", &["engine", "pipeline", "store", "tables", "stages", "report", "datasets"]),
+const ALLOWED: [(&str, &[&str]); 11] = [
+    ("cli", &["engine", "pipeline", "store", "tables", "stages", "report", "datasets", "import"]),
     ("engine", &["pipeline", "stages", "store", "tables"]),
     ("pipeline", &[]),
     ("stages", &["pipeline", "gp", "eval", "tables", "store", "report"]),
     ("report", &["tables"]),
     ("store", &["tables"]),
+    ("import", &["store", "tables"]),
     ("tables", &[]),
     ("gp", &["eval"]),
     ("eval", &[]),

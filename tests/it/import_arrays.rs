@@ -8,7 +8,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use stride_pipe::store::import::{Format, ImportOptions, import};
+use stride_pipe::import::{FileFormat, ImportOptions, import};
 
 fn reference(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reference").join(name)
@@ -168,8 +168,36 @@ fn mistakes_are_explained() {
     assert!(!sandbox.path("x.parquet").exists());
 }
 
+/// Archives that other programs may write, and that are not what they seem.
+#[test]
+fn odd_archives_are_refused() {
+    let sandbox = Sandbox::new();
+    let stored = std::fs::read(reference("numpy_stored.npz")).unwrap();
+    let directory = stored.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
+    let second = directory + 4 + stored[directory + 4..].windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
+    let changed = |changes: &[(usize, &[u8])]| {
+        let mut bytes = stored.clone();
+        for (at, new) in changes {
+            bytes[*at..at + new.len()].copy_from_slice(new);
+        }
+        bytes
+    };
+    let cases: [(Vec<u8>, &str); 5] = [
+        (changed(&[(directory + 46, b"y"), (second + 46, b"y")]), "the array `y` is there twice"),
+        (changed(&[(directory + 8, &[1])]), "it is encrypted"),
+        (changed(&[(directory + 10, &[12])]), "method 12 of ZIP"),
+        (changed(&[(directory + 24, &[0xfe, 0xff, 0xff, 0xff])]), "array `x`"),
+        (changed(&[(directory, b"PK\x01\x03")]), "its list of members is cut off or garbled"),
+    ];
+    for (bytes, message) in cases {
+        std::fs::write(sandbox.path("x.npz"), bytes).unwrap();
+        let ran = sandbox.run("import x.npz --output x.parquet");
+        assert!(ran.code == 65 && ran.stderr.contains(message), "{message}: {}", ran.stderr);
+    }
+}
+
 /// Reads bytes as a format; whatever they are, this must return.
-fn try_import(bytes: &[u8], name: &str, format: Option<Format>) {
+fn try_import(bytes: &[u8], name: &str, format: Option<FileFormat>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     std::fs::write(&path, bytes).unwrap();
@@ -183,9 +211,9 @@ proptest! {
 
     #[test]
     fn random_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        try_import(&bytes, "x.idx", Some(Format::Idx));
-        try_import(&bytes, "x.npz", Some(Format::Numpy));
-        try_import(&bytes, "x.csv", Some(Format::Csv));
+        try_import(&bytes, "x.idx", Some(FileFormat::Idx));
+        try_import(&bytes, "x.npz", Some(FileFormat::Numpy));
+        try_import(&bytes, "x.csv", Some(FileFormat::Csv));
         try_import(&[b"\x93NUMPY\x01\x00".as_slice(), &bytes].concat(), "x.npy", None);
         try_import(&[&[0, 0, 8], bytes.as_slice()].concat(), "x", None);
         try_import(&[&[0x1f, 0x8b, 8, 0], bytes.as_slice()].concat(), "x.csv.gz", None);

@@ -226,3 +226,29 @@ fn agrees_with_polars() {
     let words: Vec<&str> = words.as_string::<i32>().iter().flatten().collect();
     assert_eq!(words, theirs.column("d").unwrap().str().unwrap().iter().flatten().collect::<Vec<_>>());
 }
+
+/// Names of files and columns reach the terminal in errors, results and log lines: they are shown, and do nothing.
+#[test]
+fn nothing_in_a_name_acts_on_the_terminal() {
+    let shown = |ran: &crate::sandbox::Ran, name: &str| {
+        let text = format!("{}{}", ran.stdout, ran.stderr);
+        let acts = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
+        assert!(text.contains(name) && !text.contains(acts), "{text:?}");
+    };
+    let (column, escaped) = ("x\u{1b}[31m\u{202e}", "x\\u{1b}[31m\\u{202e}");
+    let sandbox = Sandbox::new();
+    let rows: String = (0..40).fold(String::new(), |text, row| format!("{text}{row},{},1.5,{row}.5\n", row * 7 % 11));
+    sandbox.write(&format!("{column}.csv"), &format!("id,a,{column},y\n{rows}"));
+    let imported = sandbox.run(&format!("import {column}.csv -o {column}.parquet --key id")).succeeded();
+    shown(&imported, &format!("{escaped}.parquet: 40 rows"));
+    shown(&imported, &format!("  {escaped}  float64"));
+    shown(&sandbox.run(&format!("import {column}.parquet -o y.parquet")), "this is a Parquet file already");
+    sandbox.write(
+        "odd.yaml",
+        &crate::sandbox::SMALL.replace("[a, b]", "[a, 'x*']").replace("rows.parquet", "'*.parquet'"),
+    );
+    std::fs::remove_file(sandbox.path("rows.parquet")).unwrap();
+    // The warning about a constant column is a line of the log.
+    shown(&sandbox.run("run odd.yaml").succeeded(), &format!("constant column(s) {escaped}"));
+    shown(&sandbox.run("run odd.yaml --set stages.rows.ingest.target=z"), &format!("{escaped}.parquet, column `z`"));
+}

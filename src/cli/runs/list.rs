@@ -2,9 +2,10 @@
 
 use super::{Where, to_the_second};
 use crate::cli::exit::Failure;
-use crate::cli::grid::{Grid, duration};
-use crate::cli::print;
+use crate::cli::grid::Grid;
+use crate::cli::{print, print_raw};
 use crate::store::history::{History, Run, smse_ranges};
+use crate::text::duration;
 use clap::{Args as ClapArgs, ValueEnum};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         Format::Text => print(&to_text(&history, &ranges)),
         Format::Json => {
             let runs: Vec<Json> = history.runs.iter().map(|run| to_json(run, ranges.get(run.id.as_str()))).collect();
-            print(&format!("{:#}\n", Json::from(runs)))
+            print_raw(&format!("{:#}\n", Json::from(runs)))
         }
     }
 }

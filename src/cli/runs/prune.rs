@@ -2,11 +2,12 @@
 
 use super::Where;
 use crate::cli::exit::Failure;
-use crate::cli::grid::bytes;
 use crate::cli::print;
-use crate::store::history::{CacheFate, Prune, Selection, Status};
+use crate::store::history::{CacheAction, Prune, PruneConditions, Status};
 use crate::tables::Timestamp;
-use clap::{Args as ClapArgs, ValueEnum};
+use crate::text::{bytes, parse_duration};
+use clap::Args as ClapArgs;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::fmt::Write as _;
 
 /// Arguments of `runs prune`.
@@ -25,53 +26,36 @@ pub struct Args {
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<i64>,
     /// Only runs that ended so; may be given several times
-    #[arg(long, value_enum)]
-    status: Vec<Ending>,
+    #[arg(long, value_parser = status())]
+    status: Vec<Status>,
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Ending {
-    Succeeded,
-    Failed,
-    Interrupted,
-    Unfinished,
-    Damaged,
-    Deleted,
-}
+/// What `--status` may ask for; a removal that has begun goes on without being asked.
+const STATUSES: [Status; 6] =
+    [Status::Succeeded, Status::Failed, Status::Interrupted, Status::Unfinished, Status::Damaged, Status::Deleted];
 
-impl From<Ending> for Status {
-    fn from(ending: Ending) -> Self {
-        match ending {
-            Ending::Succeeded => Self::Succeeded,
-            Ending::Failed => Self::Failed,
-            Ending::Interrupted => Self::Interrupted,
-            Ending::Unfinished => Self::Unfinished,
-            Ending::Damaged => Self::Damaged,
-            Ending::Deleted => Self::Deleted,
-        }
-    }
+fn status() -> impl TypedValueParser<Value = Status> {
+    let named = |name: String| STATUSES.into_iter().find(|status| status.name() == name).ok_or("not a status");
+    PossibleValuesParser::new(STATUSES.map(Status::name)).try_map(named)
 }
 
 /// Microseconds of an age such as `30d`.
 fn age(text: &str) -> Result<i64, String> {
-    let units = [('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
-    let unit = units.iter().find(|(letter, _)| text.ends_with(*letter));
-    let number = unit.and_then(|(letter, seconds)| Some((text.strip_suffix(*letter)?.parse::<u32>().ok()?, *seconds)));
-    let (count, seconds) = number.ok_or("write a whole number and m, h, d or w: 30d")?;
-    Ok(i64::from(count).saturating_mul(seconds).saturating_mul(1_000_000))
+    let age = parse_duration(text).ok_or("write a whole number and m, h, d or w: 30d")?;
+    Ok(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let selection = Selection {
+    let conditions = PruneConditions {
         pipeline: args.place.pipeline.clone(),
         keep: args.keep,
         older_than: args.older_than,
-        statuses: args.status.iter().map(|status| (*status).into()).collect(),
+        statuses: args.status.clone(),
     };
-    let plan = Prune::plan(&args.place.directory()?, &selection, Timestamp::now(), args.dry_run)?;
+    let plan = Prune::plan(&args.place.directory()?, &conditions, Timestamp::now(), args.dry_run)?;
     print(&describe(&plan))?;
     let (runs, entries, freed) = (plan.runs.len(), plan.entries.len(), bytes(plan.bytes));
     if args.dry_run {
@@ -84,12 +68,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 
 fn describe(plan: &Prune) -> String {
     let mut out = String::new();
-    for doomed in &plan.runs {
-        let run = &doomed.run;
+    for going in &plan.runs {
+        let run = &going.run;
         let pipeline = run.pipeline.as_deref().unwrap_or("unknown pipeline");
         let _ =
-            writeln!(out, "remove  run {} ({pipeline}, {}): {} files", run.id, run.status.name(), doomed.files.len());
-        for file in &doomed.foreign {
+            writeln!(out, "remove  run {} ({pipeline}, {}): {} files", run.id, run.status.name(), going.files.len());
+        for file in &going.foreign {
             let _ = writeln!(out, "keep    {}: not a file of stride-pipe", file.display());
         }
     }
@@ -97,10 +81,10 @@ fn describe(plan: &Prune) -> String {
         let _ = writeln!(out, "keep    run {}: {}", kept.id, kept.reason);
     }
     match &plan.cache {
-        CacheFate::LeftAlone { reason } => {
+        CacheAction::Keep { reason } => {
             let _ = writeln!(out, "keep    the whole cache: {reason}");
         }
-        CacheFate::Swept => {
+        CacheAction::Sweep => {
             if !plan.entries.is_empty() {
                 let _ = writeln!(out, "remove  {} cache entries that no other run used", plan.entries.len());
             }

@@ -2,10 +2,11 @@
 
 use super::{Where, mean_std, to_the_second};
 use crate::cli::exit::Failure;
-use crate::cli::grid::{Grid, duration};
+use crate::cli::grid::Grid;
 use crate::cli::print;
 use crate::store::history::{MetricSummary, Run, phase_costs, read_events, summaries};
 use crate::store::{Manifest, StoreError};
+use crate::text::duration;
 use clap::Args as ClapArgs;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -3,9 +3,9 @@
 use super::Where;
 use crate::cli::exit::{self, Failure};
 use crate::cli::grid::Grid;
-use crate::cli::print;
-use crate::pipeline::nearest;
+use crate::cli::{print, print_raw};
 use crate::store::history::{self, Measures, Statistic};
+use crate::text::nearest;
 use clap::{Args as ClapArgs, ValueEnum};
 
 /// What puts the tables of all stages side by side.
@@ -122,7 +122,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             Format::Csv => shown.to_csv(),
         });
     }
-    print(&tables.join("\n"))
+    let tables = tables.join("\n");
+    if let Format::Text = args.format { print(&tables) } else { print_raw(&tables) }
 }
 
 /// A run may have stopped before it computed anything but times.

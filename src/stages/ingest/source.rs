@@ -3,21 +3,11 @@
 use super::{Ingest, KIND};
 use crate::stages::job::{Key, Record};
 use crate::stages::{Demand, Sources, StageError};
-use crate::store::input::sha256_file;
 use crate::store::{InputFile, InputTable, StoreError, discover};
 use serde_json::json;
 use std::cell::OnceCell;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::rc::Rc;
-
-/// By which a file is known to be the same without reading it: device, number, size and time.
-type Stamp = (u64, u64, u64, i64, i64);
-
-fn stamp(file: &InputFile) -> Result<Stamp, StoreError> {
-    let found = std::fs::metadata(&file.path).map_err(|source| StoreError::read(&file.path, source).vanished())?;
-    Ok((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
-}
 
 fn changed(path: &Path) -> StoreError {
     let hint = "wait until its writer is done and run again; replace files by renaming rather than in place";
@@ -35,7 +25,6 @@ pub struct Source {
     pub key: Key,
     files: Vec<InputFile>,
     hashes: Vec<String>,
-    stamps: Vec<Stamp>,
     table: OnceCell<Rc<InputTable>>,
 }
 
@@ -53,10 +42,8 @@ impl Source {
 
     /// Finds and hashes the files.
     pub fn new(stage: &Ingest, demand: &Demand) -> Result<Self, StageError> {
-        let files = discover(stage.path.path())?;
-        let stamps = files.iter().map(stamp).collect::<Result<Vec<_>, _>>()?;
-        let hash = |file: &InputFile| sha256_file(&file.path).map_err(StoreError::vanished);
-        let hashes = files.iter().map(hash).collect::<Result<Vec<_>, _>>()?;
+        let files = discover(stage.path.path())?.into_iter().map(InputFile::hashed).collect::<Result<Vec<_>, _>>()?;
+        let hashes = files.iter().map(InputFile::sha256).collect::<Result<Vec<_>, _>>()?;
         let contents: Vec<_> = files.iter().zip(&hashes).map(|(file, hash)| json!([hash, file.hive])).collect();
         let options = json!({
             "key": stage.key, "features": stage.features, "target": stage.target,
@@ -64,7 +51,7 @@ impl Source {
         });
         let key = Key::new(&KIND, [("options", options), ("files", contents.into())]);
         let (stage, demand) = (stage.clone(), demand.clone());
-        Ok(Self { stage, demand, key, files, hashes, stamps, table: OnceCell::new() })
+        Ok(Self { stage, demand, key, files, hashes, table: OnceCell::new() })
     }
 
     /// The files and their hashes.
@@ -79,8 +66,8 @@ impl Source {
 
     /// Refuses files that are not those that were hashed: what was read meanwhile belongs to another key.
     pub fn check_unchanged(&self) -> Result<(), StageError> {
-        for (file, known) in self.files.iter().zip(&self.stamps) {
-            if stamp(file)? != *known {
+        for file in &self.files {
+            if !file.is_unchanged()? {
                 return Err(changed(&file.path).into());
             }
         }

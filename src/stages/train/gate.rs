@@ -1,6 +1,6 @@
 //! The condition under which a model is published: `smse < 0.25 and coverage_95 >= 0.9`.
 
-use crate::pipeline::nearest;
+use crate::text::nearest;
 use serde::{Serialize, Serializer};
 use std::fmt;
 

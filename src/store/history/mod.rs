@@ -11,7 +11,7 @@ mod summary;
 mod table;
 
 pub use events::{EventNotes, read_events};
-pub use prune::{CacheFate, Doomed, KeptBack, Prune, Selection};
+pub use prune::{CacheAction, KeptBack, Prune, PruneConditions, RunToRemove};
 pub use remove::Removal;
 pub use summary::{MetricSummary, PhaseCost, phase_costs, smse_ranges, summaries};
 pub use table::{Cell, Grid, Measures, Statistic};

@@ -18,7 +18,7 @@ const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 /// Which runs to remove: those that meet every condition given.
 #[derive(Debug, Clone, Default)]
-pub struct Selection {
+pub struct PruneConditions {
     /// Only runs of this pipeline.
     pub pipeline: Option<String>,
     /// Keep a run as long as fewer than so many newer runs of its pipeline succeeded.
@@ -29,7 +29,7 @@ pub struct Selection {
     pub statuses: Vec<Status>,
 }
 
-impl Selection {
+impl PruneConditions {
     /// Without any condition nothing is selected; only leftovers are cleaned up.
     fn is_empty(&self) -> bool {
         self.keep.is_none() && self.older_than.is_none() && self.statuses.is_empty()
@@ -38,7 +38,7 @@ impl Selection {
 
 /// A run to be removed.
 #[derive(Debug)]
-pub struct Doomed {
+pub struct RunToRemove {
     /// The run.
     pub run: Run,
     /// Its files; the order of removal is another one.
@@ -58,11 +58,11 @@ pub struct KeptBack {
 
 /// What happens to the cache.
 #[derive(Debug)]
-pub enum CacheFate {
+pub enum CacheAction {
     /// What no kept run needs goes.
-    Swept,
+    Sweep,
     /// It stays as it is.
-    LeftAlone {
+    Keep {
         /// Why.
         reason: String,
     },
@@ -73,13 +73,13 @@ pub enum CacheFate {
 pub struct Prune {
     pub(super) results: ResultsDir,
     /// The runs that go.
-    pub runs: Vec<Doomed>,
+    pub runs: Vec<RunToRemove>,
     /// The runs that were selected and stay.
     pub kept_back: Vec<KeptBack>,
     /// How many runs stay.
     pub kept: usize,
     /// What happens to the cache.
-    pub cache: CacheFate,
+    pub cache: CacheAction,
     /// Directories of cache entries that go.
     pub entries: Vec<PathBuf>,
     /// Unfinished cache entries and checkpoints that go.
@@ -91,22 +91,22 @@ pub struct Prune {
 }
 
 impl Prune {
-    /// Looks at a results directory and decides. Unless it is only a rehearsal, the cache is locked first: no run can
+    /// Looks at a results directory and decides. Unless it is only a dry run, the cache is locked first: no run can
     /// start to use what is about to go.
-    pub fn plan(root: &Path, selection: &Selection, now: Timestamp, rehearsal: bool) -> Result<Self, StoreError> {
+    pub fn plan(root: &Path, conditions: &PruneConditions, now: Timestamp, dry_run: bool) -> Result<Self, StoreError> {
         let results = ResultsDir::new(root);
         let cache = Cache::new(&results);
-        let lock = if rehearsal || !results.cache_dir().is_dir() { None } else { cache.own()? };
+        let lock = if dry_run || !results.cache_dir().is_dir() { None } else { cache.own()? };
         let history = History::open(root)?;
-        let (doomed, kept_back) = choose(&history, selection, now);
-        let (gone, kept): (Vec<&Run>, Vec<&Run>) = history.runs.iter().partition(|run| doomed.contains(&run.id));
-        let in_use = !rehearsal && lock.is_none() && results.cache_dir().is_dir();
+        let (going, kept_back) = choose(&history, conditions, now);
+        let (gone, kept): (Vec<&Run>, Vec<&Run>) = history.runs.iter().partition(|run| going.contains(&run.id));
+        let in_use = !dry_run && lock.is_none() && results.cache_dir().is_dir();
         let needs = if in_use { Err("a run is in progress".to_owned()) } else { Needs::of(&results, &kept) };
         let (cache, entries, leftovers) = match needs {
-            Ok(needs) => (CacheFate::Swept, needs.useless_entries(&results), needs.leftovers(&results)),
-            Err(reason) => (CacheFate::LeftAlone { reason }, Vec::new(), Vec::new()),
+            Ok(needs) => (CacheAction::Sweep, needs.useless_entries(&results), needs.leftovers(&results)),
+            Err(reason) => (CacheAction::Keep { reason }, Vec::new(), Vec::new()),
         };
-        let runs: Vec<Doomed> = gone.into_iter().map(|run| doom(&results, run)).collect();
+        let runs: Vec<RunToRemove> = gone.into_iter().map(|run| run_to_remove(&results, run)).collect();
         let loose: Vec<PathBuf> = entries.iter().chain(&leftovers).flat_map(|path| files_below(path)).collect();
         let bytes = freed_bytes(runs.iter().flat_map(|run| &run.files).chain(&loose));
         Ok(Self { kept: kept.len(), results, runs, kept_back, cache, entries, leftovers, bytes, lock })
@@ -114,13 +114,13 @@ impl Prune {
 }
 
 /// The runs that go, and those that were selected but are needed.
-fn choose(history: &History, selection: &Selection, now: Timestamp) -> (BTreeSet<RunId>, Vec<KeptBack>) {
+fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (BTreeSet<RunId>, Vec<KeptBack>) {
     let mut succeeded: BTreeMap<&Option<String>, usize> = BTreeMap::new();
-    let (mut doomed, mut kept_back) = (BTreeSet::new(), Vec::new());
+    let (mut going, mut kept_back) = (BTreeSet::new(), Vec::new());
     // Newest first, to count the newer ones that succeeded.
     for run in history.runs.iter().rev() {
         let newer = succeeded.entry(&run.pipeline).or_default();
-        let selected = run.status == Status::Pruning || is_selected(run, *newer, selection, now);
+        let selected = run.status == Status::Pruning || is_selected(run, *newer, conditions, now);
         *newer += usize::from(run.status == Status::Succeeded);
         if !selected {
             continue;
@@ -129,26 +129,29 @@ fn choose(history: &History, selection: &Selection, now: Timestamp) -> (BTreeSet
             let reason = "it was active within a day and may be in progress".to_owned();
             kept_back.push(KeptBack { id: run.id.clone(), reason });
         } else {
-            doomed.insert(run.id.clone());
+            going.insert(run.id.clone());
         }
     }
     // A run that is kept back may need others in turn.
-    while let Some((needed, by)) = needed_by_kept(history, &doomed) {
-        doomed.remove(&needed);
+    while let Some((needed, by)) = needed_by_kept(history, &going) {
+        going.remove(&needed);
         kept_back.push(KeptBack { id: needed, reason: format!("run {by}, which is kept, reads its files") });
     }
-    (doomed, kept_back)
+    (going, kept_back)
 }
 
-fn is_selected(run: &Run, newer_succeeded: usize, selection: &Selection, now: Timestamp) -> bool {
+fn is_selected(run: &Run, newer_succeeded: usize, conditions: &PruneConditions, now: Timestamp) -> bool {
     let age = now.micros() - run.id.started().micros();
-    let status =
-        if selection.statuses.is_empty() { run.status.is_finished() } else { selection.statuses.contains(&run.status) };
-    !selection.is_empty()
-        && selection.pipeline.as_ref().is_none_or(|name| run.pipeline.as_ref() == Some(name))
+    let status = if conditions.statuses.is_empty() {
+        run.status.is_finished()
+    } else {
+        conditions.statuses.contains(&run.status)
+    };
+    !conditions.is_empty()
+        && conditions.pipeline.as_ref().is_none_or(|name| run.pipeline.as_ref() == Some(name))
         && status
-        && selection.keep.is_none_or(|keep| newer_succeeded >= keep)
-        && selection.older_than.is_none_or(|limit| age > limit)
+        && conditions.keep.is_none_or(|keep| newer_succeeded >= keep)
+        && conditions.older_than.is_none_or(|limit| age > limit)
 }
 
 /// Whether a run without a manifest gave a sign of life within a day.
@@ -161,15 +164,15 @@ fn seen_lately(results: &ResultsDir, run: &Run, now: Timestamp) -> bool {
     now.micros() - last.micros() < MICROS_PER_DAY
 }
 
-/// A doomed run whose files a kept run reads, by its id in the names of inputs or in the resolved pipeline.
-fn needed_by_kept(history: &History, doomed: &BTreeSet<RunId>) -> Option<(RunId, RunId)> {
-    history.runs.iter().filter(|run| !doomed.contains(&run.id)).find_map(|run| {
+/// A run to remove whose files a kept run reads, by its id in the names of inputs or in the resolved pipeline.
+fn needed_by_kept(history: &History, going: &BTreeSet<RunId>) -> Option<(RunId, RunId)> {
+    history.runs.iter().filter(|run| !going.contains(&run.id)).find_map(|run| {
         let mut text = fs::read_to_string(history.results.resolved_path(&run.id)).unwrap_or_default();
         for input in run.manifest.iter().flat_map(|manifest| &manifest.inputs) {
             text.push_str(&input.path);
             text.push('\n');
         }
-        let needed = doomed.iter().find(|id| text.contains(id.as_str()))?;
+        let needed = going.iter().find(|id| text.contains(id.as_str()))?;
         Some((needed.clone(), run.id.clone()))
     })
 }
@@ -241,7 +244,7 @@ fn is_key(name: &str) -> bool {
 }
 
 /// The files of a run by the layout, and what else lies between them.
-fn doom(results: &ResultsDir, run: &Run) -> Doomed {
+fn run_to_remove(results: &ResultsDir, run: &Run) -> RunToRemove {
     let (mut files, mut foreign) = (Vec::new(), Vec::new());
     files.extend(run.tables.values().filter(|file| is_plain_file(file)).cloned());
     files.extend(temporary_tables(results, &run.id));
@@ -264,7 +267,7 @@ fn doom(results: &ResultsDir, run: &Run) -> Doomed {
             || is_earlier_manifest(&name);
         (if (ours || is_temporary(&name)) && is_plain_file(&file) { &mut files } else { &mut foreign }).push(file);
     }
-    Doomed { run: run.clone(), files, foreign }
+    RunToRemove { run: run.clone(), files, foreign }
 }
 
 /// Whether a name is that of the manifest of an attempt before a run was resumed.

@@ -1,6 +1,6 @@
 //! Removes what a pruning decided on, in an order that can stop anywhere.
 //!
-//! First the manifest of every doomed run becomes a tombstone: from then on none of them counts as complete, and the next
+//! First the manifest of every run to remove becomes a tombstone: from then on none of them counts as complete, and the next
 //! pruning goes on where this one stopped. Then the files go, those of a run that readers look at first before the others,
 //! the tombstone last. The cache is swept at the end, from what is still there: what an interrupted pruning leaves
 //! belongs to no kept run and is found again.
@@ -9,7 +9,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::prune::{Doomed, Prune};
+use super::prune::{Prune, RunToRemove};
 use super::{Status, TOMBSTONE};
 use crate::store::{ResultsDir, StoreError, write_atomic};
 use crate::tables::TableKind;
@@ -29,11 +29,11 @@ impl Prune {
     /// Does it.
     pub fn perform(self) -> Result<Removal, StoreError> {
         let mut removal = Removal { bytes: self.bytes, ..Removal::default() };
-        for doomed in &self.runs {
-            bury(&self.results, doomed)?;
+        for going in &self.runs {
+            set_tombstone(&self.results, going)?;
         }
-        for doomed in &self.runs {
-            removal.files += self.remove_run(doomed)?;
+        for going in &self.runs {
+            removal.files += self.remove_run(going)?;
         }
         for entry in &self.entries {
             self.remove_entry(entry)?;
@@ -45,23 +45,23 @@ impl Prune {
         Ok(removal)
     }
 
-    fn remove_run(&self, doomed: &Doomed) -> Result<usize, StoreError> {
-        let tombstone = self.results.run_dir(&doomed.run.id).join(TOMBSTONE);
-        let runs_row = doomed.run.tables.get(&TableKind::Runs);
+    fn remove_run(&self, going: &RunToRemove) -> Result<usize, StoreError> {
+        let tombstone = self.results.run_dir(&going.run.id).join(TOMBSTONE);
+        let runs_row = going.run.tables.get(&TableKind::Runs);
         // Who asks for the latest runs must not find one whose other tables are gone.
-        let first = doomed.files.iter().filter(|file| Some(*file) == runs_row);
-        let others = doomed.files.iter().filter(|file| Some(*file) != runs_row && **file != tombstone);
+        let first = going.files.iter().filter(|file| Some(*file) == runs_row);
+        let others = going.files.iter().filter(|file| Some(*file) != runs_row && **file != tombstone);
         let mut removed = 0;
         for file in first.chain(others).chain([&tombstone]) {
             removed += usize::from(remove_file(file)?);
         }
         // While a run is in progress a directory may be just about to get a file: empty ones stay.
         if self.lock.is_some() {
-            for file in &doomed.files {
+            for file in &going.files {
                 remove_empty_parents(file, self.results.root());
             }
         }
-        let _ = fs::remove_dir(self.results.run_dir(&doomed.run.id));
+        let _ = fs::remove_dir(self.results.run_dir(&going.run.id));
         Ok(removed)
     }
 
@@ -80,13 +80,13 @@ impl Prune {
 }
 
 /// Turns a run's manifest into its tombstone.
-fn bury(results: &ResultsDir, doomed: &Doomed) -> Result<(), StoreError> {
-    let directory = results.run_dir(&doomed.run.id);
+fn set_tombstone(results: &ResultsDir, going: &RunToRemove) -> Result<(), StoreError> {
+    let directory = results.run_dir(&going.run.id);
     // Without a directory there is no manifest to mislead anyone.
-    if !directory.is_dir() || doomed.run.status == Status::Pruning {
+    if !directory.is_dir() || going.run.status == Status::Pruning {
         return Ok(());
     }
-    let (manifest, tombstone) = (results.manifest_path(&doomed.run.id), directory.join(TOMBSTONE));
+    let (manifest, tombstone) = (results.manifest_path(&going.run.id), directory.join(TOMBSTONE));
     match fs::rename(&manifest, &tombstone) {
         Err(error) if error.kind() == ErrorKind::NotFound => write_atomic(&tombstone, b"{}\n").map(drop),
         other => other.map_err(|source| StoreError::write(&manifest, source)),

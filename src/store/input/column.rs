@@ -15,7 +15,7 @@ pub(super) fn is_number(data_type: &DataType) -> bool {
 }
 
 /// Types that identify rows: integers, text, booleans, dates, decimals (databases export ids as such).
-pub(in crate::store) fn is_key(data_type: &DataType) -> bool {
+pub(crate) fn is_key(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean | DataType::Date32 | DataType::Date64 => true,
         DataType::Dictionary(_, value) => is_key(value),

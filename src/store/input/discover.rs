@@ -1,14 +1,14 @@
-//! From a path to files: a file, a directory (with or without `key=value` directories), or a pattern.
+//! The files of an input, with what the names of their directories say.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::fs;
+use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
+use percent_encoding::percent_decode_str;
 
+use super::hash::sha256;
+use super::local::has_pattern;
+use super::source::source_of;
 use crate::store::StoreError;
-use crate::store::error::CHECK_PATH;
 
 /// What Spark and Hive write for a partition whose value is null.
 const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -20,13 +20,44 @@ pub struct InputFile {
     pub path: PathBuf,
     /// Partition columns from `key=value` directories, outermost first; none = null.
     pub hive: Vec<(String, Option<String>)>,
+    /// Its identity and its SHA-256 when it was hashed.
+    hashed: Option<(String, String)>,
 }
 
 impl InputFile {
     /// A file, with the partition columns in its path.
     pub fn new(path: PathBuf) -> Self {
         let hive = hive_values(&path);
-        Self { path, hive }
+        Self { path, hive, hashed: None }
+    }
+
+    /// The same file with its hash, which is not computed again as long as the file stays as it is.
+    pub fn hashed(mut self) -> Result<Self, StoreError> {
+        // The identity first: a change while the file is read shows.
+        let identity = self.identity()?;
+        self.hashed = Some((identity, self.sha256()?));
+        Ok(self)
+    }
+
+    /// SHA-256 of the contents, in hexadecimal.
+    pub fn sha256(&self) -> Result<String, StoreError> {
+        if let Some((_, hash)) = &self.hashed
+            && self.is_unchanged()?
+        {
+            return Ok(hash.clone());
+        }
+        let contents = source_of(&self.path).open(&self.path).map_err(StoreError::vanished)?;
+        contents.reader_at(0).and_then(sha256).map_err(|source| StoreError::read(&self.path, source))
+    }
+
+    /// Whether the file is the one that was hashed, as far as can be told without reading it.
+    pub fn is_unchanged(&self) -> Result<bool, StoreError> {
+        let now = self.identity()?;
+        Ok(self.hashed.as_ref().is_some_and(|(known, _)| *known == now))
+    }
+
+    fn identity(&self) -> Result<String, StoreError> {
+        source_of(&self.path).identity(&self.path).map_err(StoreError::vanished)
     }
 }
 
@@ -35,19 +66,7 @@ impl InputFile {
 /// A directory stands for every `.parquet` file below it, but for names that begin with `.` or `_`. Symbolic links are
 /// followed, and each real file counts once. A path with `*`, `?`, `[…]` or `**` that does not exist as such is a pattern.
 pub fn discover(path: &Path) -> Result<Vec<InputFile>, StoreError> {
-    let mut found = Vec::new();
-    match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => collect_directory(path, &mut found)?,
-        Ok(_) => found.push(path.to_owned()),
-        Err(_) if has_pattern(path.as_os_str()) => collect_pattern(path, &mut found)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(not_there(path)),
-        Err(error) => return Err(StoreError::read(path, error)),
-    }
-    let files = once_each(found)?;
-    if files.is_empty() {
-        return Err(nothing_found(path));
-    }
-    Ok(files.into_iter().map(InputFile::new).collect())
+    Ok(source_of(path).list(path)?.into_iter().map(InputFile::new).collect())
 }
 
 /// Where a file lies below the path it was found by: its place in a mirrored layout.
@@ -58,196 +77,6 @@ pub fn mirrored(path: &Path, file: &Path) -> PathBuf {
         Ok(below) if !below.as_os_str().is_empty() => below.to_owned(),
         _ => file.file_name().map_or_else(|| file.to_owned(), PathBuf::from),
     }
-}
-
-fn not_there(path: &Path) -> StoreError {
-    let nearest = path.ancestors().skip(1).find(|ancestor| !ancestor.as_os_str().is_empty() && ancestor.exists());
-    let hint = match nearest {
-        Some(nearest) => format!("check the path (the nearest directory that exists is {})", nearest.display()),
-        None => CHECK_PATH.to_owned(),
-    };
-    StoreError::missing(path, "does not exist", hint)
-}
-
-fn nothing_found(path: &Path) -> StoreError {
-    if path.is_dir() {
-        let hint = "put *.parquet files there (a time without rows is a file without rows), or check the path (names \
-                    that begin with `.` or `_` are left out)";
-        return StoreError::missing(path, "no Parquet file in this directory", hint);
-    }
-    let hint = "check the pattern: `*` stays within one directory, `**` crosses directories";
-    StoreError::missing(path, "no file matches this pattern", hint)
-}
-
-/// Sorted, and each real file once: under its own name rather than a link's.
-fn once_each(found: Vec<PathBuf>) -> Result<Vec<PathBuf>, StoreError> {
-    let mut by_file: BTreeMap<PathBuf, (bool, PathBuf)> = BTreeMap::new();
-    for path in found {
-        let real = fs::canonicalize(&path).map_err(|source| StoreError::read(&path, source))?;
-        check_regular(&path)?;
-        let candidate = (path.is_symlink(), path);
-        match by_file.get_mut(&real) {
-            Some(known) if *known <= candidate => {}
-            Some(known) => *known = candidate,
-            None => {
-                by_file.insert(real, candidate);
-            }
-        }
-    }
-    let sorted: BTreeSet<PathBuf> = by_file.into_values().map(|(_, path)| path).collect();
-    Ok(sorted.into_iter().collect())
-}
-
-/// Refuses pipes, sockets and devices: opening one may wait for a writer, reading one may never end.
-pub(super) fn check_regular(path: &Path) -> Result<(), StoreError> {
-    let metadata = fs::metadata(path).map_err(|source| StoreError::read(path, source))?;
-    if metadata.is_file() {
-        return Ok(());
-    }
-    Err(StoreError::invalid(path, "not a regular file", "give a Parquet file, a directory, or a pattern"))
-}
-
-/// Every Parquet file below a directory.
-fn collect_directory(root: &Path, found: &mut Vec<PathBuf>) -> Result<(), StoreError> {
-    for directory in directories(root)? {
-        for entry in entries(&directory)? {
-            if is_parquet_name(&entry) && !is_left_out(&entry) && !entry.is_dir() {
-                found.push(entry);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A directory and all below it, each real directory once, so that links in a circle end.
-fn directories(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let real = |path: &Path| fs::canonicalize(path).map_err(|source| StoreError::read(path, source));
-    let mut seen = BTreeSet::from([real(root)?]);
-    let mut all = vec![root.to_owned()];
-    let mut next = 0;
-    let mut links: Vec<PathBuf> = Vec::new();
-    loop {
-        while let Some(directory) = all.get(next).cloned() {
-            next += 1;
-            for entry in entries(&directory)? {
-                if is_left_out(&entry) || !entry.is_dir() {
-                    continue;
-                }
-                // Links come last: a directory should be known by its own name where it has one here.
-                if entry.is_symlink() {
-                    links.push(entry);
-                } else if seen.insert(real(&entry)?) {
-                    all.push(entry);
-                }
-            }
-        }
-        links.sort_unstable_by(|left, right| right.cmp(left));
-        match links.pop() {
-            Some(link) if seen.insert(real(&link)?) => all.push(link),
-            Some(_) => {}
-            None => return Ok(all),
-        }
-    }
-}
-
-fn entries(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
-    let fail = |source| StoreError::read(directory, source);
-    let listing = fs::read_dir(directory).map_err(fail)?;
-    let mut paths =
-        listing.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
-    paths.sort_unstable();
-    Ok(paths)
-}
-
-/// Hidden and underscore names are other tools' markers and files being written; `_key=value` is a partition.
-fn is_left_out(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with('.') || (name.starts_with('_') && !(name.contains('=') && path.is_dir()))
-}
-
-fn is_parquet_name(path: &Path) -> bool {
-    let extension = path.extension().unwrap_or_default();
-    ["parquet", "parq", "pq"].iter().any(|known| extension.eq_ignore_ascii_case(known))
-}
-
-fn has_pattern(text: &OsStr) -> bool {
-    text.as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
-}
-
-/// One step of a pattern.
-enum Step {
-    /// Taken as it is.
-    Literal(PathBuf),
-    /// Matches names within one directory; the flag says that it asks for hidden names.
-    Name(Box<GlobMatcher>, bool),
-    /// `**`: this directory and all below.
-    Below,
-}
-
-/// Every file that matches a pattern, and every Parquet file below a directory that does.
-fn collect_pattern(pattern: &Path, found: &mut Vec<PathBuf>) -> Result<(), StoreError> {
-    let mut reached = vec![PathBuf::new()];
-    for step in steps(pattern)? {
-        let mut further = Vec::new();
-        for base in &reached {
-            advance(base, &step, &mut further)?;
-        }
-        further.sort_unstable();
-        further.dedup();
-        reached = further;
-    }
-    for path in reached {
-        if path.is_dir() {
-            collect_directory(&path, found)?;
-        } else {
-            found.push(path);
-        }
-    }
-    Ok(())
-}
-
-fn advance(base: &Path, step: &Step, further: &mut Vec<PathBuf>) -> Result<(), StoreError> {
-    // An empty base is the current directory; joining keeps it out of the resulting names.
-    let shown = if base.as_os_str().is_empty() { Path::new(".") } else { base };
-    match step {
-        Step::Literal(name) => {
-            let path = base.join(name);
-            if path.exists() {
-                further.push(path);
-            }
-        }
-        Step::Below if shown.is_dir() => further.extend(directories(shown)?),
-        Step::Name(matcher, hidden) if shown.is_dir() => {
-            for entry in entries(shown)? {
-                let Some(name) = entry.file_name() else { continue };
-                if matcher.is_match(name) && (*hidden || !is_left_out(&entry)) {
-                    further.push(base.join(name));
-                }
-            }
-        }
-        Step::Below | Step::Name(..) => {}
-    }
-    Ok(())
-}
-
-fn steps(pattern: &Path) -> Result<Vec<Step>, StoreError> {
-    let mut steps = Vec::new();
-    for component in pattern.components() {
-        let text = component.as_os_str();
-        let step = match (component, text.to_str()) {
-            (Component::Normal(_), Some("**")) => Step::Below,
-            (Component::Normal(_), Some(name)) if has_pattern(text) => {
-                let glob = GlobBuilder::new(name).literal_separator(true).build().map_err(|error| {
-                    let detail = format!("not a valid pattern: {}", error.kind());
-                    StoreError::invalid(pattern, detail, "check the brackets; `*`, `?`, `[…]` and `**` are understood")
-                })?;
-                Step::Name(Box::new(glob.compile_matcher()), name.starts_with(['.', '_']))
-            }
-            _ => Step::Literal(PathBuf::from(text)),
-        };
-        steps.push(step);
-    }
-    Ok(steps)
 }
 
 /// Partition columns in the directories of a path; where a key occurs twice, the innermost counts.
@@ -266,24 +95,7 @@ fn hive_values(path: &Path) -> Vec<(String, Option<String>)> {
     values
 }
 
-/// Undoes `%20`-style escapes; anything else stays.
+/// Undoes `%20`-style escapes; text that would not be UTF-8 stays as it is.
 fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut position = 0;
-    while position < bytes.len() {
-        let digits = bytes.get(position + 1..position + 3).and_then(|digits| std::str::from_utf8(digits).ok());
-        let escaped = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        match escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) if bytes[position] == b'%' => {
-                decoded.push(byte);
-                position += 3;
-            }
-            _ => {
-                decoded.push(bytes[position]);
-                position += 1;
-            }
-        }
-    }
-    String::from_utf8(decoded).unwrap_or_else(|_| text.to_owned())
+    percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Cow::into_owned)
 }

@@ -1,15 +1,15 @@
 //! What the footers say: columns and row counts, without reading any data.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use arrow::datatypes::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::reader::Length as _;
 
 use super::InputFile;
 use super::column::same_kind;
-use super::discover::check_regular;
+use super::source::{Contents, source_of};
 use crate::store::StoreError;
 use crate::store::guard::guarded;
 
@@ -113,20 +113,19 @@ pub fn peek(files: &[InputFile]) -> Result<InputSchema, StoreError> {
 }
 
 /// A file opened for reading, footer parsed.
-pub(super) struct Reader {
-    pub builder: ParquetRecordBatchReaderBuilder<File>,
+pub(super) struct OpenFile {
+    pub builder: ParquetRecordBatchReaderBuilder<Contents>,
     pub bytes: u64,
 }
 
 /// Opens a file and parses its footer.
-pub(super) fn reader(path: &Path) -> Result<Reader, StoreError> {
-    let fail = |source| StoreError::read(path, source);
-    check_regular(path)?;
-    let mut file = File::open(path).map_err(fail)?;
-    let bytes = file.metadata().map_err(fail)?.len();
-    check_magic(path, &mut file, bytes)?;
-    let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file)).map_err(|error| damaged(path, &error))?;
-    Ok(Reader { builder, bytes })
+pub(super) fn reader(path: &Path) -> Result<OpenFile, StoreError> {
+    let contents = source_of(path).open(path)?;
+    let bytes = contents.len();
+    check_magic(path, &contents)?;
+    let builder =
+        guarded(|| ParquetRecordBatchReaderBuilder::try_new(contents)).map_err(|error| damaged(path, &error))?;
+    Ok(OpenFile { builder, bytes })
 }
 
 /// The error for contents that the Parquet reader refuses.
@@ -135,15 +134,16 @@ pub(super) fn damaged(path: &Path, error: &dyn std::fmt::Display) -> StoreError 
 }
 
 /// Tells other files and unfinished ones apart, before a parser gives a message about bytes.
-fn check_magic(path: &Path, file: &mut File, bytes: u64) -> Result<(), StoreError> {
-    let fail = |source| StoreError::read(path, source);
-    let (mut head, mut tail) = ([0_u8; 4], [0_u8; 4]);
-    if bytes >= 12 {
-        file.read_exact(&mut head).map_err(fail)?;
-        file.seek(SeekFrom::End(-4)).map_err(fail)?;
-        file.read_exact(&mut tail).map_err(fail)?;
-        file.rewind().map_err(fail)?;
-    }
+fn check_magic(path: &Path, contents: &Contents) -> Result<(), StoreError> {
+    let bytes = contents.len();
+    let four_at = |start| {
+        let mut four = [0_u8; 4];
+        contents.reader_at(start).and_then(|mut reader| reader.read_exact(&mut four)).map(|()| four)
+    };
+    let (head, tail) = match bytes.checked_sub(4).filter(|_| bytes >= 12) {
+        Some(last) => four_at(0).and_then(|head| Ok((head, four_at(last)?))).map_err(|e| StoreError::read(path, e))?,
+        None => Default::default(),
+    };
     match (&head, &tail) {
         (b"PAR1", b"PAR1") => Ok(()),
         (b"PAR1", _) => Err(StoreError::invalid(
@@ -157,7 +157,7 @@ fn check_magic(path: &Path, file: &mut File, bytes: u64) -> Result<(), StoreErro
     }
 }
 
-pub(super) fn summary(file: &InputFile, reader: &Reader) -> Result<FileSummary, StoreError> {
+pub(super) fn summary(file: &InputFile, reader: &OpenFile) -> Result<FileSummary, StoreError> {
     let rows = reader.builder.metadata().file_metadata().num_rows();
     let rows = u64::try_from(rows)
         .map_err(|_| StoreError::invalid(&file.path, format!("not readable as Parquet: {rows} rows"), DAMAGED))?;

@@ -6,8 +6,12 @@ use arrow::array::{
     ArrayRef, BooleanArray, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, UInt8Array,
     UInt16Array, UInt32Array, UInt64Array,
 };
+use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
 
 use super::{COPY_AGAIN, MOST_COLUMNS, Refusal};
+
+/// A float of 16 bits.
+type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
 /// What an array holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +131,7 @@ impl Dense<'_> {
             Element::U64 => numbers!(UInt64Array, u64),
             // Few tools read half floats from Parquet; nothing is lost in 32 bits.
             Element::F16 => Arc::new(Float32Array::from_iter_values(self.cells(start, step).map(|cell| {
-                half_to_single(if self.big_endian { u16::from_be_bytes(cell) } else { u16::from_le_bytes(cell) })
+                if self.big_endian { Half::from_be_bytes(cell) } else { Half::from_le_bytes(cell) }.to_f32()
             }))),
             Element::F32 => numbers!(Float32Array, f32),
             Element::F64 => numbers!(Float64Array, f64),
@@ -138,17 +142,4 @@ impl Dense<'_> {
         let (cells, _) = self.bytes.as_chunks::<W>();
         cells.iter().skip(start).step_by(step).take(self.rows()).copied()
     }
-}
-
-/// IEEE 754 binary16 as a 32-bit float, exactly.
-fn half_to_single(bits: u16) -> f32 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff));
-    let magnitude = match exponent {
-        0 => fraction * 2.0_f32.powi(-24),
-        0x1f if fraction > 0.0 => f32::NAN,
-        0x1f => f32::INFINITY,
-        _ => (1024.0 + fraction) * 2.0_f32.powi(exponent - 25),
-    };
-    sign * magnitude
 }

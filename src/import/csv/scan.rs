@@ -1,6 +1,7 @@
 //! Records and fields of separated text, strictly: every record has as many fields as the first.
 //!
-//! RFC 4180: a field may stand in double quotes, then it may hold separators, line ends, and doubled quotes.
+//! RFC 4180: a field may stand in double quotes, then it may hold separators, line ends, and doubled quotes. Libraries
+//! (`csv`, polars) forgive stray quotes and empty lines, and do not tell `""` from an empty field: both matter here.
 
 use std::borrow::Cow;
 

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema};
 
-use super::{StoreError, Written, write_parquet};
+use crate::store::{StoreError, Written, write_parquet};
 use crate::tables::TableError;
-use assemble::{Block, assemble};
+use assemble::{RowBlock, assemble};
 pub use csv::CsvOptions;
-pub use source::Format;
+pub use source::FileFormat;
 
 /// Columns beyond this number are a mistake in a header sooner than data for a model.
 const MOST_COLUMNS: usize = 20_000;
@@ -29,8 +29,8 @@ const MOST_COLUMNS: usize = 20_000;
 /// How to import.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// The format; by name and contents of each file unless said.
-    pub format: Option<Format>,
+    /// The format; default: by the name and contents of each file.
+    pub format: Option<FileFormat>,
     /// Key column: used if it is there, otherwise added, counted from 0.
     pub key: String,
     /// The NPZ arrays or CSV columns to take, in this order; all of them when empty.
@@ -152,23 +152,23 @@ fn read(path: &Path, options: &ImportOptions) -> Result<Vec<Piece>, StoreError> 
         Some(format) => format,
         None => source::recognise(path, &bytes)?,
     };
-    let single = format == Format::Idx || bytes.starts_with(npy::MAGIC);
+    let single = format == FileFormat::Idx || bytes.starts_with(npy::MAGIC);
     if single && !options.only.is_empty() {
         let hint = "`--only` chooses CSV columns and NPZ arrays: leave it out";
         return Err(StoreError::invalid(path, "this file is a single array", hint));
     }
     match format {
-        Format::Csv => csv::read(path, &bytes, options).map(|piece| vec![piece]),
-        Format::Numpy if bytes.starts_with(npy::MAGIC) => {
+        FileFormat::Csv => csv::read(path, &bytes, options).map(|piece| vec![piece]),
+        FileFormat::Numpy if bytes.starts_with(npy::MAGIC) => {
             npy::read_file(path, &bytes, options).map(|piece| vec![piece])
         }
-        Format::Numpy => npz::read(path, &bytes, options),
-        Format::Idx => idx::read(path, &bytes, options).map(|piece| vec![piece]),
+        FileFormat::Numpy => npz::read(path, &bytes, options),
+        FileFormat::Idx => idx::read(path, &bytes, options).map(|piece| vec![piece]),
     }
 }
 
 /// What the columns of all blocks hold together.
-fn summarise(blocks: &[Block]) -> Vec<ImportedColumn> {
+fn summarise(blocks: &[RowBlock]) -> Vec<ImportedColumn> {
     let Some(first) = blocks.first() else { return Vec::new() };
     let describe = |(index, (name, column)): (usize, &(String, ArrayRef))| {
         let all = blocks.iter().filter_map(|block| block.columns.get(index)).map(|(_, column)| column);
@@ -191,7 +191,7 @@ fn not_finite(column: &ArrayRef) -> u64 {
     count as u64
 }
 
-fn write(output: &Path, columns: &[ImportedColumn], blocks: &[Block]) -> Result<Written, StoreError> {
+fn write(output: &Path, columns: &[ImportedColumn], blocks: &[RowBlock]) -> Result<Written, StoreError> {
     let field = |column: &ImportedColumn| Field::new(&column.name, column.data_type.clone(), column.nulls > 0);
     let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
     let mut batches = Vec::with_capacity(blocks.len());

@@ -11,7 +11,7 @@ use crate::store::StoreError;
 
 /// A format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum FileFormat {
     /// Text with separators.
     Csv,
     /// `NumPy` arrays: one (`.npy`), or several in an archive (`.npz`).
@@ -82,18 +82,18 @@ fn too_large(path: &Path) -> StoreError {
 }
 
 /// The format by the file's name, or else by how it begins.
-pub(super) fn recognise(path: &Path, bytes: &[u8]) -> Result<Format, StoreError> {
+pub(super) fn recognise(path: &Path, bytes: &[u8]) -> Result<FileFormat, StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
     if ends(&[".csv", ".tsv", ".txt"]) {
-        return Ok(Format::Csv);
+        return Ok(FileFormat::Csv);
     }
     if ends(&[".npz", ".npy"]) || bytes.starts_with(npy::MAGIC) || bytes.starts_with(b"PK\x03\x04") {
-        return Ok(Format::Numpy);
+        return Ok(FileFormat::Numpy);
     }
     if ends(&["-ubyte", ".idx"]) || bytes.starts_with(&[0, 0]) {
-        return Ok(Format::Idx);
+        return Ok(FileFormat::Idx);
     }
     if bytes.starts_with(b"PAR1") {
         return Err(StoreError::invalid(path, "this is a Parquet file already", "use it as it is"));

@@ -4,7 +4,7 @@ use super::scan::{Field, shorten};
 
 /// The types a column of text can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnType {
     Bool,
     Int,
     Float,
@@ -13,7 +13,7 @@ pub(super) enum Kind {
 
 /// A field that stands out.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct SeenField {
     pub line: u64,
     pub text: String,
 }
@@ -28,16 +28,16 @@ pub(super) struct Guess {
     /// Bytes of all fields: text columns have a limit.
     pub bytes: u64,
     /// The first NaN or infinity.
-    pub not_finite: Option<Seen>,
+    pub not_finite: Option<SeenField>,
     /// The first field that is no number.
-    first_text: Option<Seen>,
+    first_text: Option<SeenField>,
 }
 
 impl Guess {
     /// Looks at a field that is not null.
     pub(super) fn look(&mut self, field: &Field<'_>, line: u64) {
         self.bytes += field.text.len() as u64;
-        let seen = || Some(Seen { line, text: shorten(&field.text) });
+        let seen = || Some(SeenField { line, text: shorten(&field.text) });
         if parse_int(&field.text).is_some() {
             self.ints += 1;
         } else if let Some(value) = parse_float(&field.text) {
@@ -58,17 +58,17 @@ impl Guess {
     }
 
     /// The narrowest type that holds every field; a column without values is text.
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> ColumnType {
         match (self.bools, self.ints, self.floats, self.texts) {
-            (_, _, _, 1..) | (1.., 1.., _, _) | (1.., _, 1.., _) | (0, 0, 0, 0) => Kind::Text,
-            (1.., ..) => Kind::Bool,
-            (_, _, 1.., _) => Kind::Float,
-            _ => Kind::Int,
+            (_, _, _, 1..) | (1.., 1.., _, _) | (1.., _, 1.., _) | (0, 0, 0, 0) => ColumnType::Text,
+            (1.., ..) => ColumnType::Bool,
+            (_, _, 1.., _) => ColumnType::Float,
+            _ => ColumnType::Int,
         }
     }
 
     /// In a column that is text although most of it is numbers: the first field that is none.
-    pub(super) fn almost_numbers(&self) -> Option<&Seen> {
+    pub(super) fn almost_numbers(&self) -> Option<&SeenField> {
         let numbers = self.ints + self.floats;
         let others = self.bools + self.texts;
         self.first_text.as_ref().filter(|_| numbers > others)

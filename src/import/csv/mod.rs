@@ -14,7 +14,7 @@ use arrow::array::{ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, Strin
 
 use super::{ImportOptions, MOST_COLUMNS, Piece, Refusal};
 use crate::store::StoreError;
-use guess::{Guess, Kind, parse_bool, parse_float, parse_int};
+use guess::{ColumnType, Guess, parse_bool, parse_float, parse_int};
 use scan::{Field, Scanner};
 
 /// Text of a column beyond this would not fit the offsets of its Arrow array.
@@ -23,7 +23,7 @@ const MOST_TEXT: u64 = i32::MAX as u64;
 /// How a CSV file is written.
 #[derive(Debug, Clone, Default)]
 pub struct CsvOptions {
-    /// The separator; a comma unless said, a tab in `.tsv` files.
+    /// The separator; default: a comma, in `.tsv` files a tab.
     pub delimiter: Option<u8>,
     /// Whether the first line is a row, not names.
     pub no_header: bool,
@@ -32,10 +32,10 @@ pub struct CsvOptions {
 }
 
 impl CsvOptions {
-    fn is_null(&self, field: &Field<'_>, kind: Option<Kind>) -> bool {
+    fn is_null(&self, field: &Field<'_>, kind: Option<ColumnType>) -> bool {
         let text = field.text.trim_matches(' ');
         // Empty quotes are an empty text, where the column is text.
-        let empty = text.is_empty() && !(field.quoted && kind == Some(Kind::Text));
+        let empty = text.is_empty() && !(field.quoted && kind == Some(ColumnType::Text));
         empty || self.nulls.iter().any(|null| null == text)
     }
 }
@@ -85,7 +85,7 @@ fn parse(path: &Path, text: &str, delimiter: u8, options: &ImportOptions) -> Res
     let mut notes = Vec::new();
     for &index in &chosen {
         check_column(path, &names[index], &guesses[index])?;
-        if guesses[index].kind() == Kind::Text
+        if guesses[index].kind() == ColumnType::Text
             && let Some(seen) = guesses[index].almost_numbers()
         {
             let (file, name, line, word) = (path.display(), &names[index], seen.line, &seen.text);
@@ -187,12 +187,12 @@ fn look(mut body: Scanner<'_>, width: usize, options: &CsvOptions) -> Result<(us
 }
 
 fn check_column(path: &Path, name: &str, guess: &Guess) -> Result<(), StoreError> {
-    if let (Kind::Float, Some(seen)) = (guess.kind(), &guess.not_finite) {
+    if let (ColumnType::Float, Some(seen)) = (guess.kind(), &guess.not_finite) {
         let detail = format!("line {}: `{}` is not a finite number", seen.line, seen.text);
         let hint = format!("correct it; if it stands for a missing value: `--null '{}'`", seen.text.trim());
         return Err(StoreError::invalid_column(path, name, detail, hint));
     }
-    if guess.kind() == Kind::Text && guess.bytes > MOST_TEXT {
+    if guess.kind() == ColumnType::Text && guess.bytes > MOST_TEXT {
         let detail = format!("{} bytes of text, more than {MOST_TEXT}", guess.bytes);
         return Err(StoreError::invalid_column(path, name, detail, "split the file, or leave this column out"));
     }
@@ -200,20 +200,20 @@ fn check_column(path: &Path, name: &str, guess: &Guess) -> Result<(), StoreError
 }
 
 /// A column while it grows.
-enum Builder {
+enum ColumnBuilder {
     Bool(BooleanBuilder),
     Int(Int64Builder),
     Float(Float64Builder),
     Text(StringBuilder),
 }
 
-impl Builder {
-    fn new(kind: Kind) -> Self {
+impl ColumnBuilder {
+    fn new(kind: ColumnType) -> Self {
         match kind {
-            Kind::Bool => Self::Bool(BooleanBuilder::new()),
-            Kind::Int => Self::Int(Int64Builder::new()),
-            Kind::Float => Self::Float(Float64Builder::new()),
-            Kind::Text => Self::Text(StringBuilder::new()),
+            ColumnType::Bool => Self::Bool(BooleanBuilder::new()),
+            ColumnType::Int => Self::Int(Int64Builder::new()),
+            ColumnType::Float => Self::Float(Float64Builder::new()),
+            ColumnType::Text => Self::Text(StringBuilder::new()),
         }
     }
 
@@ -244,8 +244,8 @@ fn convert(
     chosen: &[usize],
     options: &CsvOptions,
 ) -> Result<Vec<(String, ArrayRef)>, Refusal> {
-    let kinds: Vec<Kind> = chosen.iter().map(|index| guesses[*index].kind()).collect();
-    let mut builders: Vec<Builder> = kinds.iter().map(|kind| Builder::new(*kind)).collect();
+    let kinds: Vec<ColumnType> = chosen.iter().map(|index| guesses[*index].kind()).collect();
+    let mut builders: Vec<ColumnBuilder> = kinds.iter().map(|kind| ColumnBuilder::new(*kind)).collect();
     let mut fields = Vec::with_capacity(names.len());
     while body.next_record(&mut fields)?.is_some() {
         for ((index, kind), builder) in chosen.iter().zip(&kinds).zip(&mut builders) {

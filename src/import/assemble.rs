@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::input::{is_key, text};
 
 /// Rows that belong together: one value of every column for each.
-pub(super) struct Block {
+pub(super) struct RowBlock {
     pub rows: usize,
     pub columns: Vec<(String, ArrayRef)>,
     /// What it was made of, for messages.
@@ -21,7 +21,7 @@ pub(super) struct Block {
     path: PathBuf,
 }
 
-impl Block {
+impl RowBlock {
     fn names(&self) -> BTreeSet<&str> {
         self.columns.iter().map(|(name, _)| name.as_str()).collect()
     }
@@ -32,8 +32,8 @@ impl Block {
 }
 
 /// Blocks with the same columns, in the same order and of the same types, with a key.
-pub(super) fn assemble(pieces: Vec<Piece>, options: &ImportOptions) -> Result<Vec<Block>, StoreError> {
-    let mut blocks: Vec<Block> = Vec::new();
+pub(super) fn assemble(pieces: Vec<Piece>, options: &ImportOptions) -> Result<Vec<RowBlock>, StoreError> {
+    let mut blocks: Vec<RowBlock> = Vec::new();
     for piece in pieces {
         add(&mut blocks, piece)?;
     }
@@ -43,7 +43,7 @@ pub(super) fn assemble(pieces: Vec<Piece>, options: &ImportOptions) -> Result<Ve
     Ok(blocks)
 }
 
-fn add(blocks: &mut Vec<Block>, piece: Piece) -> Result<(), StoreError> {
+fn add(blocks: &mut Vec<RowBlock>, piece: Piece) -> Result<(), StoreError> {
     let mut seen = BTreeSet::new();
     if let Some((name, _)) = piece.columns.iter().find(|(name, _)| !seen.insert(name.as_str())) {
         let detail = format!("there are two columns of this name in {}", piece.origin);
@@ -71,14 +71,14 @@ fn add(blocks: &mut Vec<Block>, piece: Piece) -> Result<(), StoreError> {
         }
         _ => {
             let Piece { origin, path, rows, columns, .. } = piece;
-            blocks.push(Block { rows, columns, origin, path });
+            blocks.push(RowBlock { rows, columns, origin, path });
         }
     }
     Ok(())
 }
 
 /// Gives every block the columns of the first: same order, same types.
-fn align(blocks: &mut [Block]) -> Result<(), StoreError> {
+fn align(blocks: &mut [RowBlock]) -> Result<(), StoreError> {
     let Some(first) = blocks.first() else { return Ok(()) };
     let names: Vec<String> = first.columns.iter().map(|(name, _)| name.clone()).collect();
     let origin = first.origin.clone();
@@ -104,8 +104,8 @@ fn align(blocks: &mut [Block]) -> Result<(), StoreError> {
 }
 
 /// The type that holds a column in every block. Columns without values fit any.
-fn common_type(blocks: &[Block], name: &str) -> Result<DataType, StoreError> {
-    let mut common: Option<(&Block, DataType)> = None;
+fn common_type(blocks: &[RowBlock], name: &str) -> Result<DataType, StoreError> {
+    let mut common: Option<(&RowBlock, DataType)> = None;
     for block in blocks {
         let Some(column) = block.column(name).filter(|column| column.null_count() < column.len()) else { continue };
         let found = column.data_type();
@@ -138,7 +138,7 @@ fn convert(column: &ArrayRef, data_type: &DataType) -> ArrayRef {
 }
 
 /// The column that says which block a row is from.
-fn add_parts(blocks: &mut [Block], options: &ImportOptions) -> Result<(), StoreError> {
+fn add_parts(blocks: &mut [RowBlock], options: &ImportOptions) -> Result<(), StoreError> {
     let Some((name, values)) = &options.parts else { return Ok(()) };
     let path = blocks.first().map_or_else(PathBuf::new, |block| block.path.clone());
     if values.len() != blocks.len() {
@@ -163,7 +163,7 @@ fn add_parts(blocks: &mut [Block], options: &ImportOptions) -> Result<(), StoreE
 }
 
 /// Checks the key, or adds one.
-fn add_key(blocks: &mut [Block], key: &str) -> Result<(), StoreError> {
+fn add_key(blocks: &mut [RowBlock], key: &str) -> Result<(), StoreError> {
     if blocks.iter().any(|block| block.column(key).is_some()) {
         return check_key(blocks, key);
     }
@@ -176,7 +176,7 @@ fn add_key(blocks: &mut [Block], key: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn check_key(blocks: &[Block], key: &str) -> Result<(), StoreError> {
+fn check_key(blocks: &[RowBlock], key: &str) -> Result<(), StoreError> {
     let mut seen: HashMap<String, (&Path, usize)> = HashMap::new();
     for block in blocks {
         let Some(column) = block.column(key) else { continue };

@@ -1,0 +1,171 @@
+//! Parquet files as batches of rows, and the columns of a batch in the types they are wanted in.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray as _, Float64Array, RecordBatch, RecordBatchReader as _, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+
+use super::InputFile;
+use super::column::{numbers, text};
+use super::schema::{FileSummary, InputSchema, damaged, reader, summary};
+use crate::store::StoreError;
+use crate::store::guard::{guarded, next_batch};
+
+/// Values in a batch, about: bounds memory whatever the number of columns.
+const BATCH_VALUES: usize = 1 << 20;
+/// Rows of a batch are a multiple of this: whole tiles of the models.
+const TILE: usize = 96;
+/// The most rows of a batch, in tiles.
+const TILES: usize = 340;
+
+/// Rows of a file, one after the other.
+pub(super) struct FilePart<'a> {
+    /// The file, whose directories may hold further columns.
+    pub file: &'a InputFile,
+    /// Which one, counted from 0.
+    pub index: usize,
+    /// Number of the first row, in its file.
+    pub offset: u64,
+    pub batch: RecordBatch,
+    /// What to do about a partition that is not a number.
+    pub advice: &'static str,
+}
+
+impl FilePart<'_> {
+    /// A column in this type, or a partition's value in its stead.
+    pub(super) fn column(&self, name: &str, wanted: &DataType) -> Result<ArrayRef, StoreError> {
+        let Some(column) = self.batch.column_by_name(name) else {
+            let partition = self.file.hive.iter().find(|(key, _)| key == name);
+            return self.partition(name, partition.and_then(|(_, value)| value.as_deref()), wanted);
+        };
+        let converted: Result<ArrayRef, _> = match (column.data_type(), wanted) {
+            (same, wanted) if same == wanted => return Ok(Arc::clone(column)),
+            // The usual types are converted here, where it is quick.
+            (DataType::Float32, DataType::Float64) => {
+                Ok(Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float64Type>(f64::from)))
+            }
+            (DataType::Int64, DataType::Float64) => {
+                Ok(Arc::new(column.as_primitive::<Int64Type>().unary::<_, Float64Type>(|value| value as f64)))
+            }
+            (_, DataType::Float64) => numbers(column).map(|values| Arc::new(values) as ArrayRef),
+            (_, DataType::Utf8) => text(column).map(|values| Arc::new(values) as ArrayRef),
+            _ => cast(column, wanted),
+        };
+        converted.map_err(|error| {
+            let hint = "the file is damaged, or this value is beyond what can be represented: check it";
+            StoreError::invalid_column(&self.file.path, name, error.to_string(), hint)
+        })
+    }
+
+    /// A column as numbers; null where there is none.
+    pub(super) fn numbers(&self, name: &str) -> Result<Float64Array, StoreError> {
+        Ok(self.column(name, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+    }
+
+    /// The column that identifies rows, in this type; every row has one.
+    pub(super) fn key(&self, name: &str, wanted: &DataType) -> Result<ArrayRef, StoreError> {
+        let key = self.column(name, wanted)?;
+        let Some(row) = (0..key.len()).find(|row| key.is_null(*row)) else { return Ok(key) };
+        Err(StoreError::Invalid {
+            path: self.file.path.clone(),
+            detail: "the key is null".to_owned(),
+            column: Some(name.to_owned()),
+            row: Some(self.offset + row as u64),
+            hint: "give every row a key, or leave `key` out to use row numbers".to_owned(),
+        })
+    }
+
+    fn partition(&self, name: &str, value: Option<&str>, wanted: &DataType) -> Result<ArrayRef, StoreError> {
+        let rows = self.batch.num_rows();
+        if *wanted != DataType::Float64 {
+            return Ok(match value {
+                Some(value) => Arc::new(StringArray::from_iter_values(std::iter::repeat_n(value, rows))),
+                None => Arc::new(StringArray::new_null(rows)),
+            });
+        }
+        let Some(value) = value.filter(|_| rows > 0) else { return Ok(Arc::new(Float64Array::new_null(rows))) };
+        let number: f64 = value.trim().parse().map_err(|_| {
+            let hint = format!("use numbers in the directory names, or {}", self.advice);
+            let detail = format!("the partition value `{value}` is not a number");
+            StoreError::invalid_column(&self.file.path, name, detail, hint)
+        })?;
+        Ok(Arc::new(Float64Array::from_value(number, rows)))
+    }
+}
+
+/// Parquet files, read one after the other.
+pub(super) struct Batches {
+    files: Vec<InputFile>,
+    known: Vec<FileSummary>,
+    wanted: BTreeSet<String>,
+    advice: &'static str,
+    next: usize,
+    open: Option<(ParquetRecordBatchReader, u64)>,
+}
+
+impl Batches {
+    /// The wanted columns of files whose footers are known; nothing is read yet.
+    pub(super) fn new(
+        files: Vec<InputFile>,
+        schema: InputSchema,
+        wanted: BTreeSet<String>,
+        advice: &'static str,
+    ) -> Self {
+        Self { files, known: schema.files, wanted, advice, next: 0, open: None }
+    }
+
+    /// The footers.
+    pub(super) fn known(&self) -> &[FileSummary] {
+        &self.known
+    }
+
+    fn open_next(&self) -> Result<ParquetRecordBatchReader, StoreError> {
+        let (file, known) = (&self.files[self.next], &self.known[self.next]);
+        let reader = reader(&file.path).map_err(StoreError::vanished)?;
+        if summary(file, &reader)? != *known {
+            let hint = "wait until its writer is done; replace files by renaming rather than in place";
+            return Err(StoreError::invalid(&file.path, "the file changed while it was read", hint));
+        }
+        let fields = reader.builder.schema().fields().iter().enumerate();
+        let wanted = fields.filter(|(_, field)| self.wanted.contains(field.name()));
+        let indices: Vec<usize> = wanted.map(|(index, _)| index).collect();
+        let tiles = (BATCH_VALUES / indices.len().max(1) / TILE).clamp(1, TILES);
+        let mask = ProjectionMask::roots(reader.builder.parquet_schema(), indices);
+        let builder = reader.builder.with_projection(mask).with_batch_size(tiles * TILE);
+        guarded(|| builder.build()).map_err(|error| damaged(&file.path, &error))
+    }
+
+    /// The next rows; a file without rows gives a part without rows.
+    pub(super) fn next_part(&mut self) -> Result<Option<FilePart<'_>>, StoreError> {
+        while self.next < self.files.len() {
+            let index = self.next;
+            let (mut batches, offset) = match self.open.take() {
+                Some(open) => open,
+                None => (self.open_next()?, 0),
+            };
+            let path = &self.files[index].path;
+            let batch = next_batch(&mut batches).map_err(|error| damaged(path, &error))?;
+            let batch = if let Some(batch) = batch {
+                self.open = Some((batches, offset + batch.num_rows() as u64));
+                batch
+            } else {
+                self.next += 1;
+                let promised = self.known[index].rows;
+                if offset != promised {
+                    let detail = format!("its footer promises {promised} rows, but it has {offset}");
+                    return Err(StoreError::invalid(path, detail, "the file is damaged: write or copy it again"));
+                }
+                if offset > 0 {
+                    continue;
+                }
+                RecordBatch::new_empty(batches.schema())
+            };
+            return Ok(Some(FilePart { file: &self.files[index], index, offset, batch, advice: self.advice }));
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,143 @@
+//! Text for people: what a terminal may be shown, sizes and times in words, the name that was probably meant, words for a shell.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// Whether a character moves the cursor, changes colours or turns text around.
+pub fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// A character, or its escape when it acts.
+pub fn visible(c: char) -> impl Iterator<Item = char> {
+    let escape = acts(c).then(|| c.escape_default());
+    let plain = escape.is_none().then_some(c);
+    escape.into_iter().flatten().chain(plain)
+}
+
+/// Text that may hold names of files and columns, or what other programs said: nothing in it acts but the ends of lines.
+pub fn printable(text: &str) -> String {
+    let line = |line: &str| line.chars().flat_map(visible).collect::<String>();
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The known name that the written one was probably meant to be.
+pub fn nearest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
+    // One letter in three may be wrong; a name of one letter is either right or another one.
+    let close = |name: &str| match name.len().max(written.len()) {
+        0 | 1 => 0,
+        length => (length / 3).max(1),
+    };
+    let length = written.chars().count();
+    known
+        .iter()
+        // Spares the comparison with a name of a million letters.
+        .filter(|name| name.chars().count().abs_diff(length) <= close(name))
+        .map(|name| (strsim::damerau_levenshtein(written, name), *name))
+        .filter(|(distance, name)| *distance <= close(name))
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Bytes as people say them.
+pub fn bytes(count: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    if count < 1024 {
+        return format!("{count} bytes");
+    }
+    let mut size = count as f64 / 1024.0;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < units.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", units[unit])
+}
+
+/// Seconds as people say them.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round().max(0.0) as u64;
+    match whole {
+        0..=59 => format!("{seconds:.1} s"),
+        60..=3599 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+/// A time to come; one unit is exact enough for a guess.
+pub fn roughly(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 99.5 => format!("{seconds:.0} s"),
+        seconds if seconds < 99.5 * 60.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.0} h", seconds / 3600.0),
+    }
+}
+
+/// A time as people write it, in whole numbers: `30s`, `10m`, `2h`, `30d`. One too long to count is the longest there is.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    match humantime::parse_duration(text) {
+        Ok(time) => text.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(time),
+        Err(humantime::DurationError::NumberOverflow) => Some(Duration::MAX),
+        Err(_) => None,
+    }
+}
+
+/// Words as a shell would take them.
+pub fn command_line(words: impl IntoIterator<Item = String>) -> String {
+    words.into_iter().map(|word| quoted(&word).into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> Cow<'_, str> {
+    // `--set seed=7` is no less clear without quotes, which shlex would add.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return Cow::Borrowed(word);
+    }
+    // Only a zero byte has no quotes, and no argument holds one.
+    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts_on_a_terminal() {
+        assert_eq!(printable("a\u{1b}[31m\r\tb\n\u{202e}c\u{9b}é"), "a\\u{1b}[31m\\r\\tb\n\\u{202e}c\\u{9b}é");
+        assert_eq!(printable("plain, “quoted”\n"), "plain, “quoted”\n");
+    }
+
+    #[test]
+    fn nearest_names() {
+        assert_eq!(nearest("architecure", &["architecture", "layers"]), Some("architecture"));
+        assert_eq!(nearest("ingset", &["ingest", "split"]), Some("ingest"));
+        assert_eq!(nearest("banana", &["ingest", "split"]), None);
+    }
+
+    #[test]
+    fn sizes_in_words() {
+        assert_eq!([duration(0.26), duration(125.0), duration(3725.0)], ["0.3 s", "2 min 05 s", "1 h 02 min"]);
+        assert_eq!([bytes(17), bytes(1536), bytes(5 << 30)], ["17 bytes", "1.5 KiB", "5.0 GiB"]);
+        for (seconds, text) in [(0, "0 s"), (99, "99 s"), (100, "2 min"), (5900, "98 min"), (36_000, "10 h")] {
+            assert_eq!(roughly(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(parse_duration("10m"), Some(Duration::from_secs(600)));
+        assert_eq!(parse_duration("99999999999999999h"), Some(Duration::MAX));
+        for bad in ["", "m", "10", "-1s", "1.5h", "3é", "10x"] {
+            assert_eq!(parse_duration(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_shell_takes_the_words_as_they_were() {
+        let words = ["run", "--set", "seed=7", "a b", "it's", "$HOME", ""].map(str::to_owned);
+        let line = command_line(words.clone());
+        assert!(line.starts_with("run --set seed=7 'a b' "), "{line}");
+        assert_eq!(shlex::split(&line).as_deref(), Some(&words[..]));
+    }
+}
