@@ -1,6 +1,7 @@
 //! Which numbers belong together: cases, their repetitions, and the cases that are shown in detail.
 
 use super::data::Best;
+use crate::eval::metrics::{METRICS, Metric};
 use crate::tables::MetricRow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,7 +118,8 @@ impl<'a> Measured<'a> {
             measured.methods.insert((place.0, place.1), &row.method);
             let Some(value) = row.value.filter(|value| value.is_finite()) else { continue };
             measured.values.entry(place).or_default().push(value);
-            let evaluates = row.split != "train" && headline_rank(&row.metric).is_some();
+            let evaluates = row.split != "train"
+                && METRICS.iter().any(|known| known.headline.is_some() && known.name == row.metric);
             if evaluates && !measured.stages.contains(&place.0) {
                 measured.stages.push(place.0);
             }
@@ -145,19 +147,19 @@ impl<'a> Measured<'a> {
     }
 
     /// The metrics of a stage, in the order of the documentation.
-    pub fn metrics(&self, stage: &str) -> Vec<&'a str> {
+    pub fn metrics(&self, stage: &str) -> impl Iterator<Item = &'static Metric> {
         let found: BTreeSet<&str> = self.values.keys().filter(|place| place.0 == stage).map(|place| place.2).collect();
-        let mut found: Vec<&str> = found.into_iter().collect();
-        found.sort_by_key(|metric| (ORDER.iter().position(|known| known == metric).unwrap_or(ORDER.len()), *metric));
-        found
+        METRICS.iter().filter(move |metric| found.contains(metric.name))
     }
 
     /// The metric that a stage is judged by.
-    pub fn headline(&self, stage: &str) -> Option<&'a str> {
-        self.metrics(stage)
-            .into_iter()
-            .filter(|metric| headline_rank(metric).is_some())
-            .min_by_key(|metric| headline_rank(metric))
+    pub fn headline(&self, stage: &str) -> Option<&'static Metric> {
+        self.metrics(stage).filter(|metric| metric.headline.is_some()).min_by_key(|metric| metric.headline)
+    }
+
+    /// How far some cases are from the best that a metric can be.
+    pub fn badness(&self, stage: &str, cases: &[String], metric: &Metric) -> Option<f64> {
+        metric.badness(self.stat(stage, cases, metric.name)?.mean)
     }
 
     /// The method of a stage's cases, where they have one in common.
@@ -170,49 +172,16 @@ impl<'a> Measured<'a> {
     }
 }
 
-const ORDER: [&str; 12] = [
-    "smse",
-    "rmse",
-    "mae",
-    "mnll",
-    "nlpd",
-    "crps",
-    "coverage_50",
-    "coverage_90",
-    "coverage_95",
-    "width_50",
-    "width_90",
-    "width_95",
-];
-
-fn headline_rank(metric: &str) -> Option<usize> {
-    ["smse", "rmse", "mae", "crps", "nlpd"].iter().position(|known| *known == metric)
-}
-
-/// How far a metric is from its best: lower is better, and coverage should be what it says. None for the others.
-pub fn badness(metric: &str, value: f64) -> Option<f64> {
-    if let Some(nominal) = nominal(metric) {
-        return Some((value - nominal).abs());
-    }
-    ["smse", "rmse", "mae", "mnll", "nlpd", "crps"].contains(&metric).then_some(value)
-}
-
-/// What a coverage should be.
-pub fn nominal(metric: &str) -> Option<f64> {
-    let level: f64 = metric.strip_prefix("coverage_")?.parse().ok()?;
-    Some(level / 100.0)
-}
-
 /// The best case of every evaluate stage.
 pub fn best_of(cases: &[Case], rows: &[MetricRow]) -> Vec<Best> {
     let measured = Measured::new(rows);
     let best = |stage: &&str| {
         let metric = measured.headline(stage)?;
-        let stat = |case: &Case| measured.stat(stage, std::slice::from_ref(&case.label), metric);
-        let found = cases.iter().filter_map(|case| Some((stat(case)?, case)));
-        let (stat, case) = found.min_by(|a, b| a.0.mean.total_cmp(&b.0.mean))?;
-        let (stage, case, metric) = ((*stage).to_owned(), case.label.clone(), metric.to_owned());
-        Some(Best { stage, case, metric, mean: stat.mean, std: stat.std })
+        let own = |case: &Case| measured.badness(stage, std::slice::from_ref(&case.label), metric);
+        let found = cases.iter().filter_map(|case| Some((own(case)?, case)));
+        let (_, Case { label, .. }) = found.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let Stat { mean, std, .. } = measured.stat(stage, std::slice::from_ref(label), metric.name)?;
+        Some(Best { stage: (*stage).to_owned(), case: label.clone(), metric: metric.name.to_owned(), mean, std })
     };
     measured.stages().iter().filter_map(best).collect()
 }
@@ -225,7 +194,7 @@ pub fn panels(cases: &[Case], rows: &[MetricRow], stage: &str) -> Vec<Panel> {
     let measured = Measured::new(rows);
     let groups = groups(cases);
     let Some(metric) = measured.headline(stage) else { return Vec::new() };
-    let score = |group: &Group| measured.stat(stage, &group.cases, metric).map(|stat| stat.mean);
+    let score = |group: &Group| measured.badness(stage, &group.cases, metric);
     let method = |group: &Group| measured.method(stage, &group.cases).unwrap_or_default().to_owned();
     let mut methods: Vec<String> = Vec::new();
     for group in &groups {
@@ -243,7 +212,7 @@ pub fn panels(cases: &[Case], rows: &[MetricRow], stage: &str) -> Vec<Panel> {
     };
     let panel = |(series, group): (usize, &Group)| {
         let case =
-            group.cases.iter().find(|case| !measured.values(stage, std::slice::from_ref(case), metric).is_empty());
+            group.cases.iter().find(|case| !measured.values(stage, std::slice::from_ref(case), metric.name).is_empty());
         let case = case.cloned().unwrap_or_default();
         let values =
             cases.iter().find(|known| known.label == case).map(|known| known.values.clone()).unwrap_or_default();

@@ -20,5 +20,5 @@ pub mod tree;
 
 pub use check::{NAME_HELP, is_name};
 pub use diagnostic::{Diagnostic, Diagnostics, Source, nearest};
-pub use gate::{Comparison, Condition, Gate, METRICS};
+pub use gate::{Comparison, Condition, Gate};
 pub use load::{CaseSpec, Environment, Loaded, StageSpec, load};

@@ -1,13 +1,11 @@
 //! The table of cases and metrics: mean and deviation, the best of each column marked.
 
 use super::Context;
+use crate::eval::metrics::Metric;
 use crate::report::html::{Cell, Table, escape};
 use crate::report::number::{decimals_for, fixed, seconds};
-use crate::report::select::{Group, Measured, badness, groups, method_name, nominal};
+use crate::report::select::{Group, Measured, groups, method_name};
 use std::fmt::Write as _;
-
-/// Metrics that have a column.
-const SHOWN: [&str; 8] = ["smse", "rmse", "mae", "mnll", "nlpd", "crps", "coverage_95", "width_95"];
 
 /// One table per evaluate stage; repetitions are averaged, and listed one by one below.
 pub fn cases(context: &Context<'_>) -> String {
@@ -44,7 +42,7 @@ pub fn cases(context: &Context<'_>) -> String {
 }
 
 fn table(context: &Context<'_>, measured: &Measured<'_>, stage: &str, groups: &[Group]) -> String {
-    let metrics: Vec<&str> = measured.metrics(stage).into_iter().filter(|metric| SHOWN.contains(metric)).collect();
+    let metrics: Vec<&Metric> = measured.metrics(stage).filter(|metric| metric.column).collect();
     let mut variables: Vec<&str> = Vec::new();
     for (name, _) in groups.iter().flat_map(|group| &group.values) {
         if !variables.contains(&name.as_str()) {
@@ -58,7 +56,7 @@ fn table(context: &Context<'_>, measured: &Measured<'_>, stage: &str, groups: &[
     }
     columns.extend(variables.iter().map(|name| (*name).to_owned()));
     columns.push("n#".to_owned());
-    columns.extend(metrics.iter().map(|metric| format!("{metric}#")));
+    columns.extend(metrics.iter().map(|metric| format!("{}#", metric.name)));
     let train = context.train_stage(stage);
     let predict = context.predict_stage(stage);
     columns.extend(["training / fold#".to_owned(), "prediction / fold#".to_owned()]);
@@ -66,7 +64,7 @@ fn table(context: &Context<'_>, measured: &Measured<'_>, stage: &str, groups: &[
     let mut table = Table::new(&format!("Test metrics of the stage {stage}"), true, &columns);
     let stats: Vec<Vec<_>> = metrics
         .iter()
-        .map(|metric| groups.iter().map(|group| measured.stat(stage, &group.cases, metric)).collect())
+        .map(|metric| groups.iter().map(|group| measured.stat(stage, &group.cases, metric.name)).collect())
         .collect();
     let decimals: Vec<usize> =
         stats.iter().map(|column| decimals_for(column.iter().flatten().map(|stat| stat.mean))).collect();
@@ -74,7 +72,7 @@ fn table(context: &Context<'_>, measured: &Measured<'_>, stage: &str, groups: &[
         .iter()
         .zip(&stats)
         .map(|(metric, column)| {
-            let scores = column.iter().flatten().filter_map(|stat| badness(metric, stat.mean));
+            let scores = column.iter().flatten().filter_map(|stat| metric.badness(stat.mean));
             scores.min_by(f64::total_cmp).filter(|_| column.iter().flatten().count() > 1)
         })
         .collect();
@@ -108,10 +106,10 @@ fn table(context: &Context<'_>, measured: &Measured<'_>, stage: &str, groups: &[
                 },
             );
             let is_best =
-                stat.and_then(|stat| badness(metric, stat.mean)).is_some_and(|score| Some(score) == best[column]);
+                stat.and_then(|stat| metric.badness(stat.mean)).is_some_and(|score| Some(score) == best[column]);
             // Coverage is sorted by its distance from what it should be.
             let key = stat.map(|stat| {
-                if nominal(metric).is_some() { badness(metric, stat.mean).unwrap_or(stat.mean) } else { stat.mean }
+                if metric.nominal().is_some() { metric.badness(stat.mean).unwrap_or(stat.mean) } else { stat.mean }
             });
             cells.push(Cell::markup(shown).by(key).class(if is_best { "n best" } else { "n" }));
         }

@@ -1,10 +1,11 @@
 //! How far the data of scoring runs are from those of training, over time.
 
 use super::grid;
+use crate::eval::metrics::{Format, Metric, of_drift};
 use crate::report::chart::{Moment, history_chart};
 use crate::report::data::DriftPoint;
 use crate::report::html::{Cell, Table};
-use crate::report::number::{count, percent, significant};
+use crate::report::number::{count, of_metric, percent};
 use crate::report::series::{COLOURS, legend};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,30 +30,22 @@ pub fn drift(points: &[DriftPoint]) -> String {
         return String::new();
     }
     let several = pipelines.len() > 1;
-    let moments = |metric: &str, show: fn(f64) -> String| -> Vec<Moment> {
-        let own = points.iter().filter(|point| point.metric == metric && point.feature.is_none());
+    let moments = |metric: &Metric| -> Vec<Moment> {
+        let own = points.iter().filter(|point| point.metric == metric.name && point.feature.is_none());
         own.filter_map(|point| {
             let series = pipelines.iter().position(|known| *known == point.pipeline)?;
             let value = point.value.filter(|value| value.is_finite())?;
             let rows = count(point.rows.unsigned_abs());
-            let words = format!("{}{}: {} ({rows} rows)", point.pipeline, place(point), show(value));
+            let words = format!("{}{}: {} ({rows} rows)", point.pipeline, place(point), of_metric(metric, value));
             Some(Moment { at: point.at, value, std: None, series, words })
         })
         .collect()
     };
     let mut figures = String::new();
-    figures.extend(history_chart(
-        "drift",
-        "Predictive variance over that of training",
-        &moments("variance_ratio", |value| significant(value, 3)),
-        Some((1.0, "as in training")),
-    ));
-    figures.extend(history_chart(
-        "drift",
-        "Rows that could not be scored",
-        &moments("rows_invalid", |value| count(value as u64)),
-        None,
-    ));
+    for (metric, caption) in of_drift().filter_map(|metric| Some((metric, metric.caption?))) {
+        let reference = metric.nominal().map(|value| (value, "as in training"));
+        figures.extend(history_chart("drift", caption, &moments(metric), reference));
+    }
     let names = pipelines.iter().map(|name| (*name).to_owned());
     let mut out = grid(3, &figures);
     if several {
@@ -62,7 +55,12 @@ pub fn drift(points: &[DriftPoint]) -> String {
     out
 }
 
-/// What all cases of a run say together: the sum of invalid rows, the most of everything else.
+/// Whether a metric is a number of rows.
+fn adds_up(name: &str) -> bool {
+    of_drift().any(|metric| metric.name == name && metric.format == Format::Count)
+}
+
+/// What all cases of a run say together: the sum of numbers of rows, the most of everything else.
 fn by_run(points: &[DriftPoint]) -> Vec<DriftPoint> {
     let mut runs: BTreeMap<(&str, &str, Option<&str>), DriftPoint> = BTreeMap::new();
     for point in points {
@@ -71,7 +69,7 @@ fn by_run(points: &[DriftPoint]) -> Vec<DriftPoint> {
             Entry::Occupied(place) => {
                 let known = place.into_mut();
                 known.rows += point.rows;
-                if known.metric == "rows_invalid" {
+                if adds_up(&known.metric) {
                     known.value = Some(known.value.unwrap_or(0.0) + point.value.unwrap_or(0.0));
                 } else if point.value > known.value {
                     (known.value, known.case) = (point.value, point.case.clone());
@@ -84,7 +82,7 @@ fn by_run(points: &[DriftPoint]) -> Vec<DriftPoint> {
 
 /// The case that a value is of, where there are several, and the run.
 fn place(point: &DriftPoint) -> String {
-    let case = if point.case == "default" || point.metric == "rows_invalid" { "" } else { &point.case };
+    let case = if point.case == "default" || adds_up(&point.metric) { "" } else { &point.case };
     format!("{}{case}, {}", if case.is_empty() { "" } else { ", " }, point.run_id)
 }
 

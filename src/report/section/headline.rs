@@ -1,6 +1,7 @@
 //! Ten seconds: how good, how sure, how costly.
 
 use super::Context;
+use crate::eval::metrics::Metric;
 use crate::report::chart::strip;
 use crate::report::html::Text;
 use crate::report::number::{bytes, count, fixed, percent, seconds, significant};
@@ -16,14 +17,15 @@ pub fn headline(context: &Context<'_>) -> String {
     let mut cards = String::new();
     for stage in measured.stages() {
         let Some(metric) = measured.headline(stage) else { continue };
-        let score = |group: &&Group| measured.stat(stage, &group.cases, metric).map_or(f64::INFINITY, |stat| stat.mean);
+        let score = |group: &&Group| measured.badness(stage, &group.cases, metric).unwrap_or(f64::INFINITY);
         let Some(best) = groups.iter().min_by(|a, b| score(a).total_cmp(&score(b))) else { continue };
         let good = good(&measured, stage, best, metric);
         let sure = sure(&measured, stage, best);
         let costly = costly(context, stage, best);
         let method = measured.method(stage, &best.cases).map_or("", method_name);
         let name = if best.values.is_empty() { method.to_owned() } else { best.name.clone() };
-        let of = if groups.len() > 1 { format!(", the best of {} by {metric}", groups.len()) } else { String::new() };
+        let of =
+            if groups.len() > 1 { format!(", the best of {} by {}", groups.len(), metric.name) } else { String::new() };
         let _ = writeln!(
             cards,
             "<article class=card><h3>{}</h3><p class=quiet>{}{of}</p><div class=tiles>{good}{sure}{costly}</div></article>",
@@ -56,22 +58,16 @@ fn plus_minus(stat: Stat) -> String {
     }
 }
 
-fn good(measured: &Measured<'_>, stage: &str, best: &Group, metric: &str) -> String {
-    let values = measured.values(stage, &best.cases, metric);
+fn good(measured: &Measured<'_>, stage: &str, best: &Group, metric: &Metric) -> String {
+    let values = measured.values(stage, &best.cases, metric.name);
     let Some(stat) = Stat::of(&values) else { return String::new() };
-    let words = match metric {
-        "smse" => "standardised mean squared error",
-        "rmse" => "root mean squared error",
-        "mae" => "mean absolute error",
-        other => other,
-    };
     let over = match (stat.count, best.cases.len()) {
         (1, _) => "one fold".to_owned(),
         (count, 1) => format!("{count} folds"),
         (count, cases) if count == cases => format!("{count} repetitions"),
         (count, _) => format!("{count} folds and repetitions"),
     };
-    let detail = format!("{words}, {over}{}", strip(&values, metric));
+    let detail = format!("{}, {over}{}", metric.words, strip(&values, metric.name));
     tile("How good?", &plus_minus(stat), &detail)
 }
 

@@ -1,17 +1,14 @@
 //! Metrics and times against the matrix variables, one line per method.
 
 use super::{Context, grid};
+use crate::eval::metrics::of_predictions;
 use crate::report::chart::{Across, Labels, Line, LinePoint, line_chart};
 use crate::report::data::Cost;
 use crate::report::html::escape;
 use crate::report::number::{seconds, significant};
-use crate::report::select::{Group, Measured, Stat, groups, method_name, name, nominal};
+use crate::report::select::{Group, Measured, Stat, groups, method_name, name};
 use crate::report::series::{COLOURS, legend};
 use std::fmt::Write as _;
-
-/// Metrics that have a chart.
-const SHOWN: [(&str, &str); 4] =
-    [("smse", "SMSE"), ("mnll", "MNLL"), ("crps", "CRPS"), ("coverage_95", "Coverage of 95 % intervals")];
 
 /// A figure of a group of cases by name.
 type Figure<'a> = (String, Option<f64>, bool, Box<dyn Fn(&str, &Group) -> Option<Stat> + 'a>);
@@ -60,9 +57,9 @@ fn value_of(group: &Group, variable: &str) -> String {
 /// What is drawn: metrics of the evaluate stage, then times of the stages behind it.
 fn figures<'a>(context: &'a Context<'_>, measured: &'a Measured<'a>) -> Vec<Figure<'a>> {
     let mut figures: Vec<Figure<'a>> = Vec::new();
-    for (metric, caption) in SHOWN {
-        let stat = move |stage: &str, group: &Group| measured.stat(stage, &group.cases, metric);
-        figures.push((caption.to_owned(), nominal(metric), false, Box::new(stat)));
+    for (metric, caption) in of_predictions().filter_map(|metric| Some((metric, metric.caption?))) {
+        let stat = move |stage: &str, group: &Group| measured.stat(stage, &group.cases, metric.name);
+        figures.push((caption.to_owned(), metric.nominal(), false, Box::new(stat)));
     }
     let time = |caption: &str, phase: &'static str| -> Figure<'a> {
         let stat = move |stage: &str, group: &Group| {

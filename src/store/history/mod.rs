@@ -13,7 +13,7 @@ mod table;
 pub use events::{EventNotes, read_events};
 pub use prune::{CacheFate, Doomed, KeptBack, Prune, Selection};
 pub use remove::Removal;
-pub use summary::{MetricSummary, PhaseCost, phase_costs, smse_ranges, summaries};
+pub use summary::{MetricSummary, PhaseCost, headline_ranges, phase_costs, summaries};
 pub use table::{Cell, Grid, Measures, Statistic};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,6 +7,7 @@ use polars::io::HiveOptions;
 use polars::prelude::{DataFrame, LazyFrame, PlRefPath, PolarsResult, ScanArgsParquet, col, len, lit};
 
 use super::{Run, StoreError};
+use crate::eval::metrics::headline;
 use crate::store::guard::guarded;
 use crate::store::read_table;
 use crate::tables::{MetricRow, TableKind};
@@ -60,19 +61,19 @@ pub(super) fn collect(file: &Path, frame: impl FnOnce() -> PolarsResult<LazyFram
     })
 }
 
-/// Lowest and highest `smse` of the cases of each run, by run id, and what could not be read.
-pub fn smse_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<String, String>) {
+/// Lowest and highest headline metric of the cases of each run, by run id, and what could not be read.
+pub fn headline_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<String, String>) {
     let files: Vec<(&Run, &Path)> =
         runs.iter().filter_map(|run| Some((*run, run.tables.get(&TableKind::Metrics)?.as_path()))).collect();
     let all: Vec<&Path> = files.iter().map(|(_, file)| *file).collect();
     let (mut ranges, mut problems) = (BTreeMap::new(), BTreeMap::new());
     let Some(first) = all.first() else { return (ranges, problems) };
-    if let Ok(found) = smse(first, &all) {
+    if let Ok(found) = ranges_of(first, &all) {
         return (found, problems);
     }
     // One of them is damaged: find out which, and show the others.
     for (run, file) in files {
-        match smse(file, &[file]) {
+        match ranges_of(file, &[file]) {
             Ok(found) => ranges.extend(found),
             Err(error) => drop(problems.insert(run.id.to_string(), error.to_string())),
         }
@@ -80,9 +81,9 @@ pub fn smse_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<Str
     (ranges, problems)
 }
 
-fn smse(named: &Path, files: &[&Path]) -> Result<BTreeMap<String, (f64, f64)>, StoreError> {
+fn ranges_of(named: &Path, files: &[&Path]) -> Result<BTreeMap<String, (f64, f64)>, StoreError> {
     let frame = collect(named, || {
-        let wanted = col("metric").eq(lit("smse")).and(col("stat").eq(lit("mean"))).and(col("value").is_not_null());
+        let wanted = col("metric").eq(lit(headline())).and(col("stat").eq(lit("mean"))).and(col("value").is_not_null());
         let range = [col("value").min().alias("low"), col("value").max().alias("high")];
         Ok(scan(files)?.filter(wanted).group_by([col("run_id")]).agg(range))
     })?;
