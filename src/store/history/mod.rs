@@ -14,7 +14,7 @@ pub use events::{EventNotes, read_events};
 pub use prune::{CacheFate, Doomed, KeptBack, Prune, Selection};
 pub use remove::Removal;
 pub use summary::{MetricSummary, PhaseCost, headline_ranges, phase_costs, summaries};
-pub use table::{Cell, Grid, Measures, Statistic};
+pub use table::{Measures, Pivot, PivotCell, TIMED};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -9,8 +9,7 @@ use polars::prelude::{DataFrame, LazyFrame, PlRefPath, PolarsResult, ScanArgsPar
 use super::{Run, StoreError};
 use crate::eval::metrics::headline;
 use crate::store::guard::guarded;
-use crate::store::read_table;
-use crate::tables::{MetricRow, TableKind};
+use crate::tables::TableKind;
 
 /// Mean and standard deviation of a metric over the folds of a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,21 +97,27 @@ fn ranges_of(named: &Path, files: &[&Path]) -> Result<BTreeMap<String, (f64, f64
 
 /// Mean and standard deviation of every metric, in the order of the table.
 pub fn summaries(run: &Run) -> Result<Vec<MetricSummary>, StoreError> {
-    let rows: Vec<MetricRow> = read_table(run.table(TableKind::Metrics)?)?;
-    let over_folds = |stat: &'static str| {
-        rows.iter().filter(move |row| row.fold.is_none() && row.feature.is_none() && row.stat == stat)
+    let file = run.table(TableKind::Metrics)?;
+    let frame = collect(file, || {
+        let over_folds = col("fold").is_null().and(col("feature").is_null());
+        let stat = |name: &'static str| col("value").filter(col("stat").eq(lit(name))).first().alias(name);
+        let keys = ["stage", "case", "metric", "split"].map(col);
+        Ok(scan(&[file])?.filter(over_folds).group_by_stable(keys).agg([stat("mean"), stat("std")]))
+    })?;
+    let rows = || -> PolarsResult<Vec<MetricSummary>> {
+        let text = |name: &str| frame.column(name)?.str();
+        let (stage, case, metric) = (text("stage")?, text("case")?, text("metric")?);
+        let (mean, std) = (frame.column("mean")?.f64()?, frame.column("std")?.f64()?);
+        let row = |row: usize| MetricSummary {
+            stage: stage.get(row).unwrap_or_default().to_owned(),
+            case: case.get(row).unwrap_or_default().to_owned(),
+            metric: metric.get(row).unwrap_or_default().to_owned(),
+            mean: mean.get(row),
+            std: std.get(row),
+        };
+        Ok((0..frame.height()).map(row).collect())
     };
-    let same = |a: &MetricRow, b: &MetricRow| {
-        (&a.stage, &a.case, &a.metric, &a.split) == (&b.stage, &b.case, &b.metric, &b.split)
-    };
-    let summary = |mean: &MetricRow| MetricSummary {
-        stage: mean.stage.clone(),
-        case: mean.case.clone(),
-        metric: mean.metric.clone(),
-        mean: mean.value,
-        std: over_folds("std").find(|std| same(mean, std)).and_then(|std| std.value),
-    };
-    Ok(over_folds("mean").map(summary).collect())
+    rows().map_err(|error| unexpected(file, &error))
 }
 
 /// What every phase of every stage cost.
