@@ -24,7 +24,7 @@ pub struct Metric {
     /// What it is, in the middle of a sentence.
     pub words: &'static str,
     /// What it is computed from.
-    pub source: Source,
+    pub source: MetricSource,
     /// Which values are good.
     pub better: Better,
     /// A stage is judged by the metric of lowest rank that it has.
@@ -36,12 +36,12 @@ pub struct Metric {
     /// What its chart or column in the report is called; without one it has no chart.
     pub caption: Option<&'static str>,
     /// How a single value is written.
-    pub format: Format,
+    pub format: NumberFormat,
 }
 
 /// What a metric is computed from.
 #[derive(Debug, Clone, Copy)]
-pub enum Source {
+pub enum MetricSource {
     /// Predictions of rows whose target is known.
     Predictions(fn(&Predictions<'_>) -> Option<f64>),
     /// The Markov chains of a training.
@@ -65,7 +65,7 @@ pub enum Better {
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum NumberFormat {
     /// With so many significant digits.
     Significant(i32),
     /// With so many digits after the point.
@@ -77,30 +77,30 @@ pub enum Format {
 }
 
 const fn lower(name: &'static str, words: &'static str, value: fn(&Predictions<'_>) -> Option<f64>) -> Metric {
-    Metric { source: Source::Predictions(value), better: Better::Lower, column: true, ..other(name, words) }
+    Metric { source: MetricSource::Predictions(value), better: Better::Lower, column: true, ..other(name, words) }
 }
 
 const fn coverage(name: &'static str, level: f64, value: fn(&Predictions<'_>) -> Option<f64>) -> Metric {
     let better = Better::Near(level);
     let words = "share of true values inside central intervals of this level";
-    Metric { source: Source::Predictions(value), better, ..other(name, words) }
+    Metric { source: MetricSource::Predictions(value), better, ..other(name, words) }
 }
 
 const fn width(name: &'static str, value: fn(&Predictions<'_>) -> Option<f64>) -> Metric {
-    Metric { source: Source::Predictions(value), ..other(name, "mean width of central intervals of this level") }
+    Metric { source: MetricSource::Predictions(value), ..other(name, "mean width of central intervals of this level") }
 }
 
 const fn other(name: &'static str, words: &'static str) -> Metric {
     Metric {
         name,
         words,
-        source: Source::Chains,
+        source: MetricSource::Chains,
         better: Better::Neither,
         headline: None,
         printed: None,
         column: false,
         caption: None,
-        format: Format::Significant(4),
+        format: NumberFormat::Significant(4),
     }
 }
 
@@ -136,34 +136,34 @@ pub const METRICS: &[Metric] = &[
     Metric {
         better: Better::Lower,
         caption: Some("R̂"),
-        format: Format::Decimals(3),
+        format: NumberFormat::Decimals(3),
         ..other("rhat_log_likelihood", "R̂ of the log-likelihood")
     },
     Metric {
         better: Better::Higher,
         caption: Some("ESS"),
-        format: Format::Decimals(0),
+        format: NumberFormat::Decimals(0),
         ..other("ess_log_likelihood", "effective sample size")
     },
-    Metric { caption: Some("acceptance"), format: Format::Percent, ..other("acceptance", "acceptance") },
+    Metric { caption: Some("acceptance"), format: NumberFormat::Percent, ..other("acceptance", "acceptance") },
     Metric {
-        source: Source::Drift,
+        source: MetricSource::Drift,
         better: Better::Near(1.0),
         caption: Some("Predictive variance over that of training"),
-        format: Format::Significant(3),
+        format: NumberFormat::Significant(3),
         ..other("variance_ratio", "predictive variance over that of training")
     },
     Metric {
-        source: Source::Drift,
+        source: MetricSource::Drift,
         better: Better::Lower,
         caption: Some("Rows that could not be scored"),
-        format: Format::Count,
+        format: NumberFormat::Count,
         ..other("rows_invalid", "rows that could not be scored")
     },
     Metric {
-        source: Source::Drift,
+        source: MetricSource::Drift,
         better: Better::Lower,
-        format: Format::Percent,
+        format: NumberFormat::Percent,
         ..other("share_outside_range", "share of rows outside the range of training")
     },
 ];
@@ -187,17 +187,17 @@ impl Metric {
 
 /// The metrics of predictions: those that `evaluate` computes.
 pub fn of_predictions() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().filter(|metric| matches!(metric.source, Source::Predictions(_)))
+    METRICS.iter().filter(|metric| matches!(metric.source, MetricSource::Predictions(_)))
 }
 
 /// The metrics of Markov chains.
 pub fn of_chains() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().filter(|metric| matches!(metric.source, Source::Chains))
+    METRICS.iter().filter(|metric| matches!(metric.source, MetricSource::Chains))
 }
 
 /// The metrics of rows that are scored.
 pub fn of_drift() -> impl Iterator<Item = &'static Metric> {
-    METRICS.iter().filter(|metric| matches!(metric.source, Source::Drift))
+    METRICS.iter().filter(|metric| matches!(metric.source, MetricSource::Drift))
 }
 
 /// The name of the metric that runs are compared by.
@@ -217,8 +217,8 @@ pub fn evaluate(predictions: &Predictions<'_>) -> Result<Vec<(&'static str, Opti
     check_length("y_mean", y_mean.len(), rows)?;
     check_length("y_std", y_std.map_or(rows, <[f64]>::len), rows)?;
     let value = |metric: &Metric| match metric.source {
-        Source::Predictions(value) => Some((metric.name, value(predictions).filter(|value| value.is_finite()))),
-        Source::Chains | Source::Drift => None,
+        MetricSource::Predictions(value) => Some((metric.name, value(predictions).filter(|value| value.is_finite()))),
+        MetricSource::Chains | MetricSource::Drift => None,
     };
     Ok(METRICS.iter().filter_map(value).collect())
 }

@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-use crate::eval::metrics::{Format, Metric};
+use crate::eval::metrics::{Metric, NumberFormat};
 
 /// About `digits` significant digits, without an exponent where that is readable.
 pub fn significant(value: f64, digits: i32) -> String {
@@ -60,10 +60,10 @@ pub fn count(value: u64) -> String {
 /// A value of a metric.
 pub fn of_metric(metric: &Metric, value: f64) -> String {
     match metric.format {
-        Format::Significant(digits) => significant(value, digits),
-        Format::Decimals(decimals) => fixed(value, decimals),
-        Format::Percent => percent(value),
-        Format::Count => count(value as u64),
+        NumberFormat::Significant(digits) => significant(value, digits),
+        NumberFormat::Decimals(decimals) => fixed(value, decimals),
+        NumberFormat::Percent => percent(value),
+        NumberFormat::Count => count(value as u64),
     }
 }
 

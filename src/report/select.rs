@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A case of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Case {
+pub struct RunCase {
     /// As in the tables.
     pub label: String,
     /// Its matrix values.
@@ -44,8 +44,26 @@ pub struct Group {
     pub cases: Vec<String>,
 }
 
+impl Group {
+    /// The value of a variable, or a dash.
+    pub fn value(&self, variable: &str) -> &str {
+        self.values.iter().find(|(name, _)| name == variable).map_or("–", |(_, value)| value.as_str())
+    }
+}
+
+/// Every value once, in the order of first appearance.
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found: Vec<T> = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
 /// The cases by what they have in common, in order.
-pub fn groups(cases: &[Case]) -> Vec<Group> {
+pub fn groups(cases: &[RunCase]) -> Vec<Group> {
     let mut found: Vec<Group> = Vec::new();
     for case in cases {
         let values: Vec<(String, String)> = case.values.iter().filter(|(name, _)| !is_repeat(name)).cloned().collect();
@@ -78,7 +96,7 @@ pub fn method_name(method: &str) -> &str {
 
 /// Mean and sample standard deviation of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stat {
+pub struct MeanStd {
     /// Mean.
     pub mean: f64,
     /// Sample standard deviation, of two numbers or more.
@@ -87,7 +105,7 @@ pub struct Stat {
     pub count: usize,
 }
 
-impl Stat {
+impl MeanStd {
     /// Of these numbers; none of them, no statistics.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
@@ -103,13 +121,13 @@ impl Stat {
 
 /// The metrics of a run by stage, case and name, one value per fold.
 #[derive(Debug, Default)]
-pub struct Measured<'a> {
+pub struct FoldValues<'a> {
     values: BTreeMap<(&'a str, &'a str, &'a str), Vec<f64>>,
     methods: BTreeMap<(&'a str, &'a str), &'a str>,
     stages: Vec<&'a str>,
 }
 
-impl<'a> Measured<'a> {
+impl<'a> FoldValues<'a> {
     /// Sorts the rows.
     pub fn new(rows: &'a [MetricRow]) -> Self {
         let mut measured = Self::default();
@@ -142,8 +160,8 @@ impl<'a> Measured<'a> {
     }
 
     /// Their statistics.
-    pub fn stat(&self, stage: &str, cases: &[String], metric: &str) -> Option<Stat> {
-        Stat::of(&self.values(stage, cases, metric))
+    pub fn stat(&self, stage: &str, cases: &[String], metric: &str) -> Option<MeanStd> {
+        MeanStd::of(&self.values(stage, cases, metric))
     }
 
     /// The metrics of a stage, in the order of the documentation.
@@ -173,14 +191,14 @@ impl<'a> Measured<'a> {
 }
 
 /// The best case of every evaluate stage.
-pub fn best_of(cases: &[Case], rows: &[MetricRow]) -> Vec<Best> {
-    let measured = Measured::new(rows);
+pub fn best_of(cases: &[RunCase], rows: &[MetricRow]) -> Vec<Best> {
+    let measured = FoldValues::new(rows);
     let best = |stage: &&str| {
         let metric = measured.headline(stage)?;
-        let own = |case: &Case| measured.badness(stage, std::slice::from_ref(&case.label), metric);
+        let own = |case: &RunCase| measured.badness(stage, std::slice::from_ref(&case.label), metric);
         let found = cases.iter().filter_map(|case| Some((own(case)?, case)));
-        let (_, Case { label, .. }) = found.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let Stat { mean, std, .. } = measured.stat(stage, std::slice::from_ref(label), metric.name)?;
+        let (_, RunCase { label, .. }) = found.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let MeanStd { mean, std, .. } = measured.stat(stage, std::slice::from_ref(label), metric.name)?;
         Some(Best { stage: (*stage).to_owned(), case: label.clone(), metric: metric.name.to_owned(), mean, std })
     };
     measured.stages().iter().filter_map(best).collect()
@@ -190,18 +208,13 @@ pub fn best_of(cases: &[Case], rows: &[MetricRow]) -> Vec<Best> {
 const SHOWN: usize = 4;
 
 /// The cases of an evaluate stage that are shown in detail: the best of each method, or the best few of one method.
-pub fn panels(cases: &[Case], rows: &[MetricRow], stage: &str) -> Vec<Panel> {
-    let measured = Measured::new(rows);
+pub fn panels(cases: &[RunCase], rows: &[MetricRow], stage: &str) -> Vec<Panel> {
+    let measured = FoldValues::new(rows);
     let groups = groups(cases);
     let Some(metric) = measured.headline(stage) else { return Vec::new() };
     let score = |group: &Group| measured.badness(stage, &group.cases, metric);
     let method = |group: &Group| measured.method(stage, &group.cases).unwrap_or_default().to_owned();
-    let mut methods: Vec<String> = Vec::new();
-    for group in &groups {
-        if score(group).is_some() && !methods.contains(&method(group)) {
-            methods.push(method(group));
-        }
-    }
+    let methods: Vec<String> = distinct(groups.iter().filter(|group| score(group).is_some()).map(method));
     let mut ranked: Vec<(f64, &Group)> = groups.iter().filter_map(|group| Some((score(group)?, group))).collect();
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
     let chosen: Vec<(usize, &Group)> = if methods.len() > 1 {

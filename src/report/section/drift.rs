@@ -1,12 +1,13 @@
 //! How far the data of scoring runs are from those of training, over time.
 
 use super::grid;
-use crate::eval::metrics::{Format, Metric, of_drift};
+use crate::eval::metrics::{Metric, NumberFormat, of_drift};
 use crate::report::chart::{Moment, history_chart};
 use crate::report::data::DriftPoint;
-use crate::report::html::{Cell, Table};
 use crate::report::number::{count, of_metric, percent};
 use crate::report::series::{COLOURS, legend};
+use crate::report::table::{TableCell, table};
+use maud::{Markup, html};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -14,7 +15,7 @@ use std::collections::btree_map::Entry;
 const FEATURES: usize = 6;
 
 /// Charts over time, one line per pipeline (and feature), and a table of the latest runs.
-pub fn drift(points: &[DriftPoint]) -> String {
+pub fn drift(points: &[DriftPoint]) -> Markup {
     let points = by_run(points);
     let mut latest: BTreeMap<&str, &DriftPoint> = BTreeMap::new();
     for point in &points {
@@ -26,9 +27,6 @@ pub fn drift(points: &[DriftPoint]) -> String {
     let mut pipelines: Vec<&str> = latest.keys().copied().collect();
     pipelines.sort_by_key(|name| std::cmp::Reverse(latest[name].at));
     pipelines.truncate(COLOURS);
-    if pipelines.is_empty() {
-        return String::new();
-    }
     let several = pipelines.len() > 1;
     let moments = |metric: &Metric| -> Vec<Moment> {
         let own = points.iter().filter(|point| point.metric == metric.name && point.feature.is_none());
@@ -41,23 +39,20 @@ pub fn drift(points: &[DriftPoint]) -> String {
         })
         .collect()
     };
-    let mut figures = String::new();
-    for (metric, caption) in of_drift().filter_map(|metric| Some((metric, metric.caption?))) {
+    let chart = |metric: &Metric| {
         let reference = metric.nominal().map(|value| (value, "as in training"));
-        figures.extend(history_chart("drift", caption, &moments(metric), reference));
+        history_chart("drift", metric.caption?, &moments(metric), reference)
+    };
+    html! {
+        (grid(3, of_drift().filter_map(chart)))
+        @if several { (legend(pipelines.iter().enumerate())) }
+        (by_feature(&points, &latest, several))
     }
-    let names = pipelines.iter().map(|name| (*name).to_owned());
-    let mut out = grid(3, &figures);
-    if several {
-        out.push_str(&legend(&names.enumerate().collect::<Vec<_>>()));
-    }
-    out.push_str(&by_feature(&points, &latest, several));
-    out
 }
 
 /// Whether a metric is a number of rows.
 fn adds_up(name: &str) -> bool {
-    of_drift().any(|metric| metric.name == name && metric.format == Format::Count)
+    of_drift().any(|metric| metric.name == name && metric.format == NumberFormat::Count)
 }
 
 /// What all cases of a run say together: the sum of numbers of rows, the most of everything else.
@@ -87,7 +82,7 @@ fn place(point: &DriftPoint) -> String {
 }
 
 /// Shares of rows outside the range of training: the features that are outside most, over time and in the latest runs.
-fn by_feature(points: &[DriftPoint], latest: &BTreeMap<&str, &DriftPoint>, several: bool) -> String {
+fn by_feature(points: &[DriftPoint], latest: &BTreeMap<&str, &DriftPoint>, several: bool) -> Markup {
     let shares: Vec<(&DriftPoint, &str, f64)> = points
         .iter()
         .filter(|point| point.metric == "share_outside_range")
@@ -101,7 +96,7 @@ fn by_feature(points: &[DriftPoint], latest: &BTreeMap<&str, &DriftPoint>, sever
     let mut ranked: Vec<((&str, &str), f64)> = worst.into_iter().collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     if ranked.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     let name = |(pipeline, feature): (&str, &str)| {
         if several { format!("{pipeline}: {feature}") } else { feature.to_owned() }
@@ -114,24 +109,21 @@ fn by_feature(points: &[DriftPoint], latest: &BTreeMap<&str, &DriftPoint>, sever
     };
     let moments: Vec<Moment> = shares.iter().filter_map(moment).collect();
     let chart = history_chart("drift", "Share of rows outside the range of training, by feature", &moments, None);
-    let mut out = grid(3, &chart.unwrap_or_default());
-    out.push_str(&legend(&shown.iter().map(|key| name(*key)).enumerate().collect::<Vec<_>>()));
-    let mut table = Table::new(
-        "Features outside the range of training: the latest run of each pipeline, and the most of any",
-        true,
-        &["feature", "latest run#", "most of any run#"],
-    );
-    for (key, most) in ranked.iter().take(40) {
+    let row = |(key, most): &((&str, &str), f64)| {
         let last = latest.get(key.0).map(|point| point.run_id.as_str());
         let own = shares.iter().find(|(point, feature, _)| {
             Some(point.run_id.as_str()) == last && (point.pipeline.as_str(), *feature) == *key
         });
-        table.row([
-            Cell::text(&name(*key)),
-            Cell::number(own.map(|(_, _, value)| *value), percent),
-            Cell::number(Some(*most), percent),
-        ]);
+        let last = TableCell::number(own.map(|(_, _, value)| *value), percent);
+        vec![TableCell::new(name(*key)), last, TableCell::number(Some(*most), percent)]
+    };
+    html! {
+        (grid(3, chart))
+        (legend(shown.iter().map(|key| name(*key)).enumerate()))
+        (table(
+            "Features outside the range of training: the latest run of each pipeline, and the most of any",
+            &["feature", "latest run#", "most of any run#"],
+            ranked.iter().take(40).map(row),
+        ))
     }
-    out.push_str(&table.finish());
-    out
 }
