@@ -3,8 +3,7 @@
 use super::exit::{self, Failure};
 use super::runs::Where;
 use super::{print, print_raw};
-use crate::report::render;
-use crate::stages::report::{Subject, over_run, over_runs};
+use crate::stages::report::{Subject, page, page_of_runs};
 use crate::store::history::Run;
 use crate::store::write_atomic;
 use crate::text::bytes;
@@ -37,24 +36,23 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     runs.sort_by(|a, b| a.id.cmp(&b.id));
     let root = history.results.root();
-    let (page, inside) = match runs.as_slice() {
+    let (html, inside) = match runs.as_slice() {
         [] => {
             let message = format!("stride-pipe: there are no runs in {}; run a pipeline first", root.display());
             return Err(Failure::new(exit::MISSING_INPUT, message));
         }
         [run] if !args.runs.is_empty() => {
-            (render(&over_run(&Subject::of(&history.results, run))), history.results.report_path(&run.id))
+            (page(&Subject::of(&history.results, run)), history.results.report_path(&run.id))
         }
         several => {
             let linked = args.output.is_none();
-            let page = over_runs(&history, several, !args.runs.is_empty(), linked);
-            (render(&page), root.join("report.html"))
+            (page_of_runs(&history, several, !args.runs.is_empty(), linked), root.join("report.html"))
         }
     };
     let path = args.output.clone().unwrap_or(inside);
     if path == Path::new("-") {
-        return print_raw(&page);
+        return print_raw(&html);
     }
-    let written = write_atomic(&path, page.as_bytes())?;
+    let written = write_atomic(&path, html.as_bytes())?;
     print(&format!("{}: {} run(s), {}\n", path.display(), runs.len(), bytes(written.bytes)))
 }

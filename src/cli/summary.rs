@@ -2,11 +2,14 @@
 
 use crate::engine::Plan;
 use crate::engine::Summary;
+use crate::eval::metrics::{METRICS, Metric};
 use std::fmt::Write as _;
 
 /// The headline metrics of every case, and where the tables are.
 pub fn describe(plan: &Plan, summary: &Summary) -> String {
-    const SHOWN: [&str; 4] = ["smse", "mnll", "coverage_95", "crps"];
+    let mut shown: Vec<&Metric> = METRICS.iter().filter(|metric| metric.printed.is_some()).collect();
+    shown.sort_by_key(|metric| metric.printed);
+    let shown: Vec<&str> = shown.into_iter().map(|metric| metric.name).collect();
     let mut out = String::new();
     let value = |case: &str, stage: &str, metric: &str, stat: &str| {
         let fits = |row: &&crate::tables::MetricRow| {
@@ -16,7 +19,7 @@ pub fn describe(plan: &Plan, summary: &Summary) -> String {
     };
     let mut stages: Vec<&str> = Vec::new();
     // Train stages have metrics of their own, of which the warnings say what matters.
-    for row in summary.metrics.iter().filter(|row| SHOWN.contains(&row.metric.as_str())) {
+    for row in summary.metrics.iter().filter(|row| shown.contains(&row.metric.as_str())) {
         if !stages.contains(&row.stage.as_str()) {
             stages.push(&row.stage);
         }
@@ -25,13 +28,13 @@ pub fn describe(plan: &Plan, summary: &Summary) -> String {
     let width = labels.chain(stages.iter().copied()).map(|label| label.chars().count()).max().unwrap_or(0);
     for stage in stages {
         let _ = write!(out, "{stage:<width$}");
-        for metric in SHOWN {
+        for metric in &shown {
             let _ = write!(out, "  {metric:>20}");
         }
         out.push('\n');
         for case in &plan.cases {
             let _ = write!(out, "{:<width$}", case.label);
-            for metric in SHOWN {
+            for metric in &shown {
                 let cell = match (value(&case.label, stage, metric, "mean"), value(&case.label, stage, metric, "std")) {
                     (Some(mean), Some(std)) => format!("{mean:.4} ± {std:.4}"),
                     (Some(mean), None) => format!("{mean:.4}"),

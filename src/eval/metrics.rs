@@ -1,4 +1,4 @@
-//! Metrics of one fold, and their summary over folds.
+//! The metrics: one table that says all about each, and their values on one fold.
 
 use super::EvalError;
 use super::normal::{normal_cdf, normal_density, normal_quantile};
@@ -16,72 +16,211 @@ pub struct Predictions<'a> {
     pub noise_variance: Option<f64>,
 }
 
-/// One metric; `None` where it is not defined, such as the SMSE of a constant target.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// All there is to know about a metric. What is computed, checked, stored, printed and drawn goes by this table.
+#[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Its name in the `metrics` table.
+    /// Its name in the `metrics` table, in conditions and on the command line.
     pub name: &'static str,
-    /// Its value.
-    pub value: Option<f64>,
+    /// What it is, in the middle of a sentence.
+    pub words: &'static str,
+    /// What it is computed from.
+    pub source: MetricSource,
+    /// Which values are good.
+    pub better: Better,
+    /// A stage is judged by the metric of lowest rank that it has.
+    pub headline: Option<u8>,
+    /// Its place among the columns that are printed at the end of a run.
+    pub printed: Option<u8>,
+    /// Whether the report's table of cases has a column of it.
+    pub column: bool,
+    /// What its chart or column in the report is called; without one it has no chart.
+    pub caption: Option<&'static str>,
+    /// How a single value is written.
+    pub format: NumberFormat,
 }
 
-/// Names of the metrics, in the order of [`metrics`].
-pub const NAMES: [&str; 12] = [
-    "smse",
-    "rmse",
-    "mae",
-    "mnll",
-    "nlpd",
-    "crps",
-    "coverage_50",
-    "coverage_90",
-    "coverage_95",
-    "width_50",
-    "width_90",
-    "width_95",
+/// What a metric is computed from.
+#[derive(Debug, Clone, Copy)]
+pub enum MetricSource {
+    /// Predictions of rows whose target is known.
+    Predictions(fn(&Predictions<'_>) -> Option<f64>),
+    /// The Markov chains of a training.
+    Chains,
+    /// Rows that are scored, beside those of training.
+    Drift,
+}
+
+/// Which values of a metric are good.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Better {
+    /// Low ones.
+    Lower,
+    /// High ones.
+    Higher,
+    /// Those near this one.
+    Near(f64),
+    /// None in particular.
+    Neither,
+}
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NumberFormat {
+    /// With so many significant digits.
+    Significant(i32),
+    /// With so many digits after the point.
+    Decimals(usize),
+    /// As a percentage.
+    Percent,
+    /// As a whole number; those of several cases add up.
+    Count,
+}
+
+const fn lower(name: &'static str, words: &'static str, value: fn(&Predictions<'_>) -> Option<f64>) -> Metric {
+    Metric { source: MetricSource::Predictions(value), better: Better::Lower, column: true, ..other(name, words) }
+}
+
+const fn coverage(name: &'static str, level: f64, value: fn(&Predictions<'_>) -> Option<f64>) -> Metric {
+    let better = Better::Near(level);
+    let words = "share of true values inside central intervals of this level";
+    Metric { source: MetricSource::Predictions(value), better, ..other(name, words) }
+}
+
+const fn width(name: &'static str, value: fn(&Predictions<'_>) -> Option<f64>) -> Metric {
+    Metric { source: MetricSource::Predictions(value), ..other(name, "mean width of central intervals of this level") }
+}
+
+const fn other(name: &'static str, words: &'static str) -> Metric {
+    Metric {
+        name,
+        words,
+        source: MetricSource::Chains,
+        better: Better::Neither,
+        headline: None,
+        printed: None,
+        column: false,
+        caption: None,
+        format: NumberFormat::Significant(4),
+    }
+}
+
+/// Every metric, in the order of the documentation.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        headline: Some(1),
+        printed: Some(1),
+        caption: Some("SMSE"),
+        ..lower("smse", "standardised mean squared error", smse)
+    },
+    Metric { headline: Some(2), ..lower("rmse", "root mean squared error", |p| mse(p).map(f64::sqrt)) },
+    Metric { headline: Some(3), ..lower("mae", "mean absolute error", mae) },
+    Metric { printed: Some(2), caption: Some("MNLL"), ..lower("mnll", "mean negative log-likelihood", mnll) },
+    Metric { headline: Some(5), ..lower("nlpd", "negative log predictive density", |p| over_rows(p, nlpd)) },
+    Metric {
+        headline: Some(4),
+        printed: Some(4),
+        caption: Some("CRPS"),
+        ..lower("crps", "continuous ranked probability score", |p| over_rows(p, crps))
+    },
+    coverage("coverage_50", 0.5, |p| share_inside(p, 0.5)),
+    coverage("coverage_90", 0.9, |p| share_inside(p, 0.9)),
+    Metric {
+        printed: Some(3),
+        column: true,
+        caption: Some("Coverage of 95 % intervals"),
+        ..coverage("coverage_95", 0.95, |p| share_inside(p, 0.95))
+    },
+    width("width_50", |p| mean_width(p, 0.5)),
+    width("width_90", |p| mean_width(p, 0.9)),
+    Metric { column: true, ..width("width_95", |p| mean_width(p, 0.95)) },
+    Metric {
+        better: Better::Lower,
+        caption: Some("R̂"),
+        format: NumberFormat::Decimals(3),
+        ..other("rhat_log_likelihood", "R̂ of the log-likelihood")
+    },
+    Metric {
+        better: Better::Higher,
+        caption: Some("ESS"),
+        format: NumberFormat::Decimals(0),
+        ..other("ess_log_likelihood", "effective sample size")
+    },
+    Metric { caption: Some("acceptance"), format: NumberFormat::Percent, ..other("acceptance", "acceptance") },
+    Metric {
+        source: MetricSource::Drift,
+        better: Better::Near(1.0),
+        caption: Some("Predictive variance over that of training"),
+        format: NumberFormat::Significant(3),
+        ..other("variance_ratio", "predictive variance over that of training")
+    },
+    Metric {
+        source: MetricSource::Drift,
+        better: Better::Lower,
+        caption: Some("Rows that could not be scored"),
+        format: NumberFormat::Count,
+        ..other("rows_invalid", "rows that could not be scored")
+    },
+    Metric {
+        source: MetricSource::Drift,
+        better: Better::Lower,
+        format: NumberFormat::Percent,
+        ..other("share_outside_range", "share of rows outside the range of training")
+    },
 ];
 
-/// Levels of the central intervals behind coverage and width.
-const LEVELS: [f64; 3] = [0.5, 0.9, 0.95];
+impl Metric {
+    /// How far a value is from the best; none where no value is better than another.
+    pub fn badness(&self, value: f64) -> Option<f64> {
+        match self.better {
+            Better::Lower => Some(value),
+            Better::Higher => Some(-value),
+            Better::Near(nominal) => Some((value - nominal).abs()),
+            Better::Neither => None,
+        }
+    }
 
-/// All metrics of one fold, in the order of [`NAMES`].
-pub fn metrics(predictions: &Predictions<'_>) -> Result<Vec<Metric>, EvalError> {
-    let Predictions { y_true, y_mean, y_std, noise_variance } = *predictions;
+    /// What it should be.
+    pub const fn nominal(&self) -> Option<f64> {
+        if let Better::Near(nominal) = self.better { Some(nominal) } else { None }
+    }
+}
+
+/// The metrics of predictions: those that `evaluate` computes.
+pub fn of_predictions() -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().filter(|metric| matches!(metric.source, MetricSource::Predictions(_)))
+}
+
+/// The metrics of Markov chains.
+pub fn of_chains() -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().filter(|metric| matches!(metric.source, MetricSource::Chains))
+}
+
+/// The metrics of rows that are scored.
+pub fn of_drift() -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().filter(|metric| matches!(metric.source, MetricSource::Drift))
+}
+
+/// The name of the metric that runs are compared by.
+pub fn headline() -> &'static str {
+    METRICS
+        .iter()
+        .filter(|metric| metric.headline.is_some())
+        .min_by_key(|metric| metric.headline)
+        .map_or("", |m| m.name)
+}
+
+/// All metrics of one fold, in the order of [`METRICS`]; `None` where one is not defined, such as the SMSE of a
+/// constant target.
+pub fn evaluate(predictions: &Predictions<'_>) -> Result<Vec<(&'static str, Option<f64>)>, EvalError> {
+    let Predictions { y_true, y_mean, y_std, .. } = *predictions;
     let rows = y_true.len();
     check_length("y_mean", y_mean.len(), rows)?;
     check_length("y_std", y_std.map_or(rows, <[f64]>::len), rows)?;
-    let mse = average(y_true.iter().zip(y_mean).map(|(y, m)| (y - m) * (y - m)));
-    let mae = average(y_true.iter().zip(y_mean).map(|(y, m)| (y - m).abs()));
-    let mut values = vec![
-        mse.zip(population_variance(y_true)).map(|(e, v)| e / v),
-        mse.map(f64::sqrt),
-        mae,
-        mse.zip(noise_variance).and_then(|(e, g)| mnll(e, g)),
-    ];
-    match y_std {
-        Some(y_std) => values.extend(probabilistic(y_true, y_mean, y_std)),
-        None => values.resize(NAMES.len(), None),
-    }
-    Ok(NAMES
-        .into_iter()
-        .zip(values)
-        .map(|(name, value)| Metric { name, value: value.filter(|v| v.is_finite()) })
-        .collect())
-}
-
-// nlpd, crps, and coverage and width at every level.
-fn probabilistic(y_true: &[f64], y_mean: &[f64], y_std: &[f64]) -> Vec<Option<f64>> {
-    let rows = || y_true.iter().zip(y_mean).zip(y_std).map(|((y, mean), std)| (*y, *mean, *std));
-    let quantiles = LEVELS.map(|level| normal_quantile(0.5 + 0.5 * level));
-    let mut values = vec![
-        average(rows().map(|(y, mean, std)| nlpd(y, mean, std))),
-        average(rows().map(|(y, mean, std)| crps(y, mean, std))),
-    ];
-    values.extend(
-        quantiles.map(|q| average(rows().map(|(y, mean, std)| f64::from(u8::from((y - mean).abs() <= q * std))))),
-    );
-    values.extend(quantiles.map(|q| average(y_std.iter().map(|std| 2.0 * q * std))));
-    values
+    let value = |metric: &Metric| match metric.source {
+        MetricSource::Predictions(value) => Some((metric.name, value(predictions).filter(|value| value.is_finite()))),
+        MetricSource::Chains | MetricSource::Drift => None,
+    };
+    Ok(METRICS.iter().filter_map(value).collect())
 }
 
 fn check_length(what: &'static str, found: usize, rows: usize) -> Result<(), EvalError> {
@@ -107,9 +246,38 @@ fn population_variance(y: &[f64]) -> Option<f64> {
     average(y.iter().map(|v| (v - mean) * (v - mean)))
 }
 
+fn mse(predictions: &Predictions<'_>) -> Option<f64> {
+    average(predictions.y_true.iter().zip(predictions.y_mean).map(|(y, m)| (y - m) * (y - m)))
+}
+
+fn mae(predictions: &Predictions<'_>) -> Option<f64> {
+    average(predictions.y_true.iter().zip(predictions.y_mean).map(|(y, m)| (y - m).abs()))
+}
+
+fn smse(predictions: &Predictions<'_>) -> Option<f64> {
+    mse(predictions).zip(population_variance(predictions.y_true)).map(|(error, variance)| error / variance)
+}
+
 // The paper's mean negative log-likelihood: only the noise of the model counts as uncertainty.
-fn mnll(mse: f64, noise_variance: f64) -> Option<f64> {
-    (noise_variance > 0.0).then(|| 0.5 * (std::f64::consts::TAU * noise_variance).ln() + mse / (2.0 * noise_variance))
+fn mnll(predictions: &Predictions<'_>) -> Option<f64> {
+    let noise = predictions.noise_variance.filter(|noise| *noise > 0.0)?;
+    Some(0.5 * (std::f64::consts::TAU * noise).ln() + mse(predictions)? / (2.0 * noise))
+}
+
+// Mean over the rows of a function of target, mean and standard deviation.
+fn over_rows(predictions: &Predictions<'_>, value: impl Fn(f64, f64, f64) -> f64) -> Option<f64> {
+    let rows = predictions.y_true.iter().zip(predictions.y_mean).zip(predictions.y_std?);
+    average(rows.map(|((y, mean), std)| value(*y, *mean, *std)))
+}
+
+fn share_inside(predictions: &Predictions<'_>, level: f64) -> Option<f64> {
+    let q = normal_quantile(0.5 + 0.5 * level);
+    over_rows(predictions, |y, mean, std| f64::from(u8::from((y - mean).abs() <= q * std)))
+}
+
+fn mean_width(predictions: &Predictions<'_>, level: f64) -> Option<f64> {
+    let q = normal_quantile(0.5 + 0.5 * level);
+    over_rows(predictions, |_, _, std| 2.0 * q * std)
 }
 
 fn nlpd(y: f64, mean: f64, std: f64) -> f64 {

@@ -1,13 +1,13 @@
 //! What a report is made of: plain numbers, already counted and averaged.
 
 use super::hexbin::HexGrid;
-use super::select::Case;
+use super::select::RunCase;
 use crate::tables::{MetricRow, Timestamp};
 use std::collections::BTreeMap;
 
 /// Everything that one page shows.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct ReportData {
     /// Heading.
     pub title: String,
     /// Version of the program that made the page.
@@ -79,23 +79,23 @@ pub struct RunReport {
     /// What is missing or wrong.
     pub problems: Vec<String>,
     /// The cases, in order.
-    pub cases: Vec<Case>,
+    pub cases: Vec<RunCase>,
     /// Rows of the metrics table.
     pub metrics: Vec<MetricRow>,
     /// What each phase cost, per stage and case.
-    pub costs: Vec<Cost>,
+    pub costs: Vec<CaseCost>,
     /// Predictions of the cases that are shown in detail, counted.
-    pub predicted: Vec<Predicted>,
+    pub predicted: Vec<PredictionCounts>,
     /// Markov chains of some fits.
-    pub chains: Vec<Chains>,
+    pub chains: Vec<ChainTraces>,
     /// Fits over one feature.
-    pub fits: Vec<Fit>,
+    pub fits: Vec<FitCurve>,
     /// Hidden layers over one or two features.
-    pub hidden: Vec<Hidden>,
+    pub hidden: Vec<HiddenFit>,
     /// The stages and what they take.
     pub graph: Vec<GraphStage>,
     /// Files that were read.
-    pub inputs: Vec<InputFile>,
+    pub inputs: Vec<ReadFile>,
     /// What the run warned of.
     pub warnings: Vec<String>,
     /// What scoring said about the data: this run and earlier ones of its pipeline.
@@ -135,7 +135,7 @@ pub struct About {
 
 /// What a phase of a stage cost for a case, over its folds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cost {
+pub struct CaseCost {
     /// The stage.
     pub stage: String,
     /// The case.
@@ -158,12 +158,25 @@ pub struct Cost {
     pub peak_rss_bytes: i64,
 }
 
+impl CaseCost {
+    /// Adds what another case or stage cost.
+    pub fn add(&mut self, other: &Self) {
+        self.pieces += other.pieces;
+        self.cached += other.cached;
+        self.wall_s += other.wall_s;
+        self.wall_squares += other.wall_squares;
+        self.cpu_s += other.cpu_s;
+        self.rows += other.rows;
+        self.peak_rss_bytes = self.peak_rss_bytes.max(other.peak_rss_bytes);
+    }
+}
+
 /// Rows by hexagon.
-pub type Density = (HexGrid, BTreeMap<(i32, i32), u64>);
+pub type HexCounts = (HexGrid, BTreeMap<(i32, i32), u64>);
 
 /// Predictions of one stage and case, counted.
 #[derive(Debug, Clone, Default)]
-pub struct Predicted {
+pub struct PredictionCounts {
     /// The predict stage.
     pub stage: String,
     /// The case.
@@ -175,7 +188,7 @@ pub struct Predicted {
     /// Rows that could not be predicted.
     pub missing: u64,
     /// How predictions and true values lie: cells of a hexagonal grid.
-    pub density: Option<Density>,
+    pub density: Option<HexCounts>,
     /// Residuals along the prediction.
     pub residuals: Vec<ResidualBin>,
     /// Counts of standardised residuals in equal bins from -4 to 4; the first and last hold everything beyond.
@@ -212,7 +225,7 @@ pub struct Spread {
 
 /// Markov chains of one fit.
 #[derive(Debug, Clone, Default)]
-pub struct Chains {
+pub struct ChainTraces {
     /// The train stage.
     pub stage: String,
     /// The case.
@@ -244,7 +257,7 @@ pub struct ChainPoint {
 
 /// A fit over one feature, on a grid.
 #[derive(Debug, Clone, Default)]
-pub struct Fit {
+pub struct FitCurve {
     /// The train stage.
     pub stage: String,
     /// The case.
@@ -273,7 +286,7 @@ pub struct Fit {
 
 /// Hidden layers of one fit at some rows.
 #[derive(Debug, Clone, Default)]
-pub struct Hidden {
+pub struct HiddenFit {
     /// The stage.
     pub stage: String,
     /// The case.
@@ -314,7 +327,7 @@ pub struct GraphStage {
 
 /// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputFile {
+pub struct ReadFile {
     /// Where it was.
     pub path: String,
     /// Its hash.

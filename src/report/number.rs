@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use crate::eval::metrics::{Metric, NumberFormat};
+
 /// About `digits` significant digits, without an exponent where that is readable.
 pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
@@ -53,6 +55,16 @@ pub fn decimals_for(values: impl Iterator<Item = f64>) -> usize {
 /// A whole number with separators.
 pub fn count(value: u64) -> String {
     grouped(&value.to_string())
+}
+
+/// A value of a metric.
+pub fn of_metric(metric: &Metric, value: f64) -> String {
+    match metric.format {
+        NumberFormat::Significant(digits) => significant(value, digits),
+        NumberFormat::Decimals(decimals) => fixed(value, decimals),
+        NumberFormat::Percent => percent(value),
+        NumberFormat::Count => count(value as u64),
+    }
 }
 
 /// A length of time.

@@ -1,10 +1,10 @@
-//! Axes with something on them, as inline SVG.
+//! Axes with something on them, as inline SVG. Ours, because no maintained crate draws charts that answer to the pointer,
+//! are described for those who do not see them, and take their colours from the page's style.
 
-use super::html::Text;
 use super::number::pixel;
-use super::scale::Scale;
+use super::scale::AxisScale;
 use super::series::{class, marker};
-use std::fmt::Write as _;
+use maud::{Markup, Render as _, html};
 
 /// What is along an axis.
 #[derive(Debug, Clone)]
@@ -50,8 +50,8 @@ pub struct Plot {
     right: f64,
     top: f64,
     bottom: f64,
-    x: Scale,
-    y: Scale,
+    x: AxisScale,
+    y: AxisScale,
     x_ticks: Vec<(f64, String)>,
     y_ticks: Vec<(f64, String)>,
     labels: (String, String),
@@ -92,10 +92,10 @@ impl Plot {
         };
         let bottom = bottom + if x.label.is_empty() { 4.0 } else { 17.0 };
         let vertical = |domain: &Domain| match domain {
-            Domain::Linear(low, high) => Scale::new((*low, *high), false, (height - bottom, top)),
-            Domain::Log(low, high) => Scale::new((*low, *high), true, (height - bottom, top)),
-            Domain::At(ends, log, _) => Scale::new(*ends, *log, (height - bottom, top)),
-            Domain::Names(names) => Scale::new((-0.5, names.len() as f64 - 0.5), false, (top, height - bottom)),
+            Domain::Linear(low, high) => AxisScale::new((*low, *high), false, (height - bottom, top)),
+            Domain::Log(low, high) => AxisScale::new((*low, *high), true, (height - bottom, top)),
+            Domain::At(ends, log, _) => AxisScale::new(*ends, *log, (height - bottom, top)),
+            Domain::Names(names) => AxisScale::new((-0.5, names.len() as f64 - 0.5), false, (top, height - bottom)),
         };
         let y_scale = vertical(&y.domain);
         let y_ticks = match &y.domain {
@@ -110,10 +110,10 @@ impl Plot {
         let right = 12.0;
         let ends = (left, width - right);
         let (x_scale, names) = match &x.domain {
-            Domain::Linear(low, high) => (Scale::new((*low, *high), false, ends), 0),
-            Domain::Log(low, high) => (Scale::new((*low, *high), true, ends), 0),
-            Domain::At(range, log, _) => (Scale::new(*range, *log, ends), 0),
-            Domain::Names(names) => (Scale::new((-0.5, names.len() as f64 - 0.5), false, ends), names.len()),
+            Domain::Linear(low, high) => (AxisScale::new((*low, *high), false, ends), 0),
+            Domain::Log(low, high) => (AxisScale::new((*low, *high), true, ends), 0),
+            Domain::At(range, log, _) => (AxisScale::new(*range, *log, ends), 0),
+            Domain::Names(names) => (AxisScale::new((-0.5, names.len() as f64 - 0.5), false, ends), names.len()),
         };
         let x_ticks = match &x.domain {
             Domain::At(_, _, ticks) => ticks.clone(),
@@ -155,30 +155,31 @@ impl Plot {
         self.y.ends()
     }
 
-    /// Adds markup of ours.
-    pub fn push(&mut self, markup: &str) {
-        self.body.push_str(markup);
-        self.body.push('\n');
+    /// Adds a shape.
+    pub fn push(&mut self, shape: &Markup) {
+        shape.render_to(&mut self.body);
+    }
+
+    fn places(&self, points: impl Iterator<Item = (f64, f64)>) -> String {
+        let place = |(x, y)| format!("{},{}", pixel(self.x.at(x)), pixel(self.y.at(y)));
+        points.map(place).collect::<Vec<_>>().join(" ")
     }
 
     /// A line through points; it is broken where a number is missing.
     pub fn line(&mut self, points: &[(f64, f64)], classes: &str) {
         let known = |point: &(f64, f64)| point.0.is_finite() && point.1.is_finite();
         for part in points.split(|point| !known(point)).filter(|part| part.len() > 1) {
-            let places: Vec<String> =
-                part.iter().map(|(x, y)| format!("{},{}", pixel(self.x.at(*x)), pixel(self.y.at(*y)))).collect();
-            let _ = writeln!(self.body, "<polyline class=\"line mark {classes}\" points=\"{}\"/>", places.join(" "));
+            let places = self.places(part.iter().copied());
+            self.push(&html! { polyline class={ "line mark " (classes) } points=(places) {} });
         }
     }
 
     /// The area between two lines.
     pub fn band(&mut self, x: &[f64], low: &[f64], high: &[f64], classes: &str) {
-        let place = |x: &f64, y: &f64| format!("{},{}", pixel(self.x.at(*x)), pixel(self.y.at(*y)));
-        let there = x.iter().zip(high).map(|(x, y)| place(x, y));
-        let back = x.iter().zip(low).rev().map(|(x, y)| place(x, y));
-        let places: Vec<String> = there.chain(back).collect();
-        if places.len() > 2 {
-            let _ = writeln!(self.body, "<polygon class=\"band mark {classes}\" points=\"{}\"/>", places.join(" "));
+        let side = |y: &[f64]| x.iter().copied().zip(y.iter().copied()).collect::<Vec<_>>();
+        if x.len() > 1 {
+            let places = self.places(side(high).into_iter().chain(side(low).into_iter().rev()));
+            self.push(&html! { polygon class={ "band mark " (classes) } points=(places) {} });
         }
     }
 
@@ -188,15 +189,18 @@ impl Plot {
             return;
         }
         let (px, py) = (self.x.at(x), self.y.at(y));
-        let _ = writeln!(
-            self.body,
-            "<g class=\"point mark {}\" data-t=\"{}\"><circle class=hit cx={} cy={} r=9 />{}</g>",
-            class(series),
-            Text(words),
-            pixel(px),
-            pixel(py),
-            marker(series, px, py, 3.8)
-        );
+        self.push(&html! {
+            g class={ "point mark " (class(series)) } data-t=(words) {
+                circle.hit cx=(pixel(px)) cy=(pixel(py)) r="9" {}
+                (marker(series, px, py, 3.8))
+            }
+        });
+    }
+
+    /// An invisible place that answers to the pointer.
+    pub fn hit(&mut self, (x, y): (f64, f64), words: &str) {
+        let (px, py) = (pixel(self.x.at(x)), pixel(self.y.at(y)));
+        self.push(&html! { circle.hit cx=(px) cy=(py) r="6" data-t=(words) {} });
     }
 
     /// A bar that says how far a value may be off.
@@ -206,27 +210,24 @@ impl Plot {
         }
         let (px, bottom, top) = (self.x.at(x), pixel(self.y.at(low)), pixel(self.y.at(high)));
         let (left, right) = (pixel(px - 3.0), pixel(px + 3.0));
-        let _ = writeln!(
-            self.body,
-            "<path class=\"error {}\" d=\"M{x} {bottom}V{top}M{left} {bottom}H{right}M{left} {top}H{right}\"/>",
-            class(series),
-            x = pixel(px)
-        );
+        let path = format!("M{} {bottom}V{top}M{left} {bottom}H{right}M{left} {top}H{right}", pixel(px));
+        self.push(&html! { path class={ "error " (class(series)) } d=(path) {} });
     }
 
     /// A filled rectangle between values, with words.
     pub fn bar(&mut self, (x0, x1): (f64, f64), (y0, y1): (f64, f64), classes: &str, words: &str) {
         let (left, right) = (self.x.at(x0).min(self.x.at(x1)), self.x.at(x0).max(self.x.at(x1)));
         let (top, bottom) = (self.y.at(y0).min(self.y.at(y1)), self.y.at(y0).max(self.y.at(y1)));
-        let _ = writeln!(
-            self.body,
-            "<rect class=\"bar mark {classes}\" x={} y={} width={} height={} data-t=\"{}\"/>",
-            pixel(left),
-            pixel(top),
-            pixel((right - left - 0.6).max(0.4)),
-            pixel((bottom - top).max(0.0)),
-            Text(words)
-        );
+        let (width, height) = (pixel((right - left - 0.6).max(0.4)), pixel((bottom - top).max(0.0)));
+        self.push(&html! {
+            rect class={ "bar mark " (classes) } x=(pixel(left)) y=(pixel(top)) width=(width) height=(height) data-t=(words) {}
+        });
+    }
+
+    /// A straight line between places of the drawing.
+    pub fn diagonal(&mut self, from: (f64, f64), to: (f64, f64)) {
+        let path = format!("M{} {}L{} {}", pixel(from.0), pixel(from.1), pixel(to.0), pixel(to.1));
+        self.push(&html! { path.reference d=(path) {} });
     }
 
     /// A line across at a value that matters, with its name.
@@ -234,25 +235,18 @@ impl Plot {
         if !self.y.holds(y) {
             return;
         }
-        let (at, left, right) = (pixel(self.y.at(y)), pixel(self.left), pixel(self.width - self.right));
-        let _ = writeln!(self.body, "<path class=reference d=\"M{left} {at}H{right}\"/>");
+        let at = self.y.at(y);
+        let path = format!("M{} {}H{}", pixel(self.left), pixel(at), pixel(self.width - self.right));
+        self.push(&html! { path.reference d=(path) {} });
         if !name.is_empty() {
-            let below = self.y.at(y) - self.top < 14.0;
-            let place = pixel(self.y.at(y) + if below { 11.0 } else { -4.0 });
-            let _ =
-                writeln!(self.body, "<text class=note x={} y={place}>{}</text>", pixel(self.left + 3.0), Text(name));
+            let below = at - self.top < 14.0;
+            self.note((self.left + 3.0, at + if below { 11.0 } else { -4.0 }), name);
         }
     }
 
     /// Words inside the axes.
-    pub fn note(&mut self, (px, py): (f64, f64), anchor: &str, words: &str) {
-        let _ = writeln!(
-            self.body,
-            "<text class=note x={} y={} text-anchor={anchor}>{}</text>",
-            pixel(px),
-            pixel(py),
-            Text(words)
-        );
+    pub fn note(&mut self, (px, py): (f64, f64), words: &str) {
+        self.push(&html! { text.note x=(pixel(px)) y=(pixel(py)) { (words) } });
     }
 
     /// The four sides of the area, left, top, right and bottom.
@@ -261,71 +255,63 @@ impl Plot {
     }
 
     /// The figure: a caption, and the drawing with its description for those who do not see it.
-    pub fn finish(self, kind: &str, caption: &str, description: &str) -> String {
+    pub fn finish(self, kind: &str, caption: &str, description: &str) -> Markup {
         let (left, top, right, bottom) = self.sides();
-        let mut out = format!(
-            "<figure class=chart data-chart=\"{kind}\"><figcaption>{}</figcaption><svg viewBox=\"0 0 {w} {h}\" role=img aria-label=\"{}\">\n",
-            Text(caption),
-            Text(if description.is_empty() { caption } else { description }),
-            w = pixel(self.width),
-            h = pixel(self.height)
-        );
-        out.push_str("<g class=grid aria-hidden=true>");
-        for (value, _) in self.y_ticks.iter().filter(|(value, _)| self.y.holds(*value)) {
-            let _ = write!(out, "<path d=\"M{} {y}H{}\"/>", pixel(left), pixel(right), y = pixel(self.y.at(*value)));
-        }
-        if self.names == 0 {
-            for (value, _) in self.x_ticks.iter().filter(|(value, _)| self.x.holds(*value)) {
-                let _ =
-                    write!(out, "<path d=\"M{x} {}V{}\"/>", pixel(top), pixel(bottom), x = pixel(self.x.at(*value)));
-            }
-        }
         // Marks on the edge are drawn whole.
         let (l, t) = (pixel(left - EDGE), pixel(top - EDGE));
         let (w, h) = (pixel(right - left + 2.0 * EDGE), pixel(bottom - top + 2.0 * EDGE));
-        let _ = writeln!(out, "</g>\n<svg class=area x={l} y={t} width={w} height={h} viewBox=\"{l} {t} {w} {h}\">");
-        out.push_str(&self.body);
-        let _ = writeln!(
-            out,
-            "</svg><path class=axis d=\"M{l} {b}H{r}\"/><g class=tick aria-hidden=true>",
-            l = pixel(left),
-            b = pixel(bottom),
-            r = pixel(right)
-        );
-        for (value, name) in self.y_ticks.iter().filter(|(value, _)| self.y.holds(*value)) {
-            let y = pixel(self.y.at(*value) + 3.6);
-            let _ = write!(out, "<text x={} y={y} text-anchor=end>{}</text>", pixel(left - 6.0), Text(name));
-        }
-        let mut free = f64::NEG_INFINITY;
-        for (value, name) in self.x_ticks.iter().filter(|(value, _)| self.x.holds(*value)) {
-            let (x, half) = (self.x.at(*value), 0.5 * text_width(name));
-            if self.slanted {
-                let (x, y) = (pixel(x + 3.0), pixel(bottom + 13.0));
-                let _ = write!(
-                    out,
-                    "<text x={x} y={y} text-anchor=end transform=\"rotate(-38 {x} {y})\">{}</text>",
-                    Text(name)
-                );
-            } else if x - half > free {
-                free = x + half + 4.0;
-                let shown = x.min(self.width - half - 1.0);
-                let _ = write!(
-                    out,
-                    "<text x={} y={} text-anchor=middle>{}</text>",
-                    pixel(shown),
-                    pixel(bottom + 14.0),
-                    Text(name)
-                );
+        let (across, down) = (format!("H{}", pixel(right)), format!("V{}", pixel(bottom)));
+        let y_ticks: Vec<_> = self.y_ticks.iter().filter(|(value, _)| self.y.holds(*value)).collect();
+        let x_ticks: Vec<_> = self.x_ticks.iter().filter(|(value, _)| self.x.holds(*value)).collect();
+        html! {
+            figure.chart data-chart=(kind) {
+                figcaption { (caption) }
+                svg viewBox={ "0 0 " (pixel(self.width)) " " (pixel(self.height)) } role="img"
+                    aria-label=(if description.is_empty() { caption } else { description }) {
+                    g.grid aria-hidden="true" {
+                        @for (value, _) in &y_ticks { path d={ "M" (pixel(left)) " " (pixel(self.y.at(*value))) (across) } {} }
+                        @for (value, _) in x_ticks.iter().filter(|_| self.names == 0) {
+                            path d={ "M" (pixel(self.x.at(*value))) " " (pixel(top)) (down) } {}
+                        }
+                    }
+                    svg.area x=(l) y=(t) width=(w) height=(h) viewBox={ (l) " " (t) " " (w) " " (h) } {
+                        (maud::PreEscaped(&self.body))
+                    }
+                    path.axis d={ "M" (pixel(left)) " " (pixel(bottom)) (across) } {}
+                    g.tick aria-hidden="true" {
+                        @for (value, name) in &y_ticks {
+                            text x=(pixel(left - 6.0)) y=(pixel(self.y.at(*value) + 3.6)) text-anchor="end" { (name) }
+                        }
+                        (self.x_names(&x_ticks, bottom))
+                    }
+                    text.label x=(pixel(f64::midpoint(left, right))) y=(pixel(self.height - 5.0)) text-anchor="middle" {
+                        (self.labels.0)
+                    }
+                    text.label x="2" y="12" { (self.labels.1) }
+                }
             }
         }
-        let _ = writeln!(
-            out,
-            "</g><text class=label x={} y={} text-anchor=middle>{}</text><text class=label x=2 y=12>{}</text></svg></figure>",
-            pixel(f64::midpoint(left, right)),
-            pixel(self.height - 5.0),
-            Text(&self.labels.0),
-            Text(&self.labels.1)
-        );
-        out
+    }
+
+    /// The names along x: slanted, or those that have room.
+    fn x_names(&self, ticks: &[&(f64, String)], bottom: f64) -> Markup {
+        let mut free = f64::NEG_INFINITY;
+        let placed = ticks.iter().map(|(value, name)| (self.x.at(*value), 0.5 * text_width(name), name));
+        let shown = placed.filter(|(x, half, _)| {
+            let has_room = x - half > free;
+            free = if has_room { x + half + 4.0 } else { free };
+            has_room || self.slanted
+        });
+        html! {
+            @for (x, half, name) in shown {
+                @if self.slanted {
+                    @let (x, y) = (pixel(x + 3.0), pixel(bottom + 13.0));
+                    text x=(x) y=(y) text-anchor="end" transform={ "rotate(-38 " (x) " " (y) ")" } { (name) }
+                } @else {
+                    @let x = pixel(x.min(self.width - half - 1.0));
+                    text x=(x) y=(pixel(bottom + 14.0)) text-anchor="middle" { (name) }
+                }
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::number::significant;
 
 /// A linear or logarithmic axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scale {
+pub struct AxisScale {
     low: f64,
     high: f64,
     from: f64,
@@ -12,7 +12,7 @@ pub struct Scale {
     log: bool,
 }
 
-impl Scale {
+impl AxisScale {
     /// From `[low, high]` to `[from, to]`; values that are all the same get room around them.
     pub fn new((low, high): (f64, f64), log: bool, (from, to): (f64, f64)) -> Self {
         let (low, high) = if low.is_finite() && high.is_finite() { (low, high) } else { (0.0, 1.0) };
@@ -149,16 +149,19 @@ fn tick_name(value: f64, step: f64) -> String {
 mod tests {
     use super::*;
 
-    fn names(scale: &Scale, about: usize) -> Vec<String> {
+    fn names(scale: &AxisScale, about: usize) -> Vec<String> {
         scale.ticks(about).into_iter().map(|(_, name)| name).collect()
     }
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(names(&Scale::new((0.0, 1.0), false, (0.0, 100.0)), 5), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
-        assert_eq!(names(&Scale::new((24.0, 126.0), false, (0.0, 100.0)), 5), ["50", "100"]);
-        assert_eq!(names(&Scale::new((0.5, 200.0), true, (0.0, 100.0)), 4), ["1", "3", "10", "30", "100"]);
-        assert_eq!(names(&Scale::new((3.0, 3.0), false, (0.0, 100.0)), 4), ["2.8", "3.0", "3.2"]);
+        assert_eq!(
+            names(&AxisScale::new((0.0, 1.0), false, (0.0, 100.0)), 5),
+            ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
+        );
+        assert_eq!(names(&AxisScale::new((24.0, 126.0), false, (0.0, 100.0)), 5), ["50", "100"]);
+        assert_eq!(names(&AxisScale::new((0.5, 200.0), true, (0.0, 100.0)), 4), ["1", "3", "10", "30", "100"]);
+        assert_eq!(names(&AxisScale::new((3.0, 3.0), false, (0.0, 100.0)), 4), ["2.8", "3.0", "3.2"]);
         for ends in [
             (f64::NAN, 1.0),
             (f64::NEG_INFINITY, 1.0),
@@ -167,14 +170,14 @@ mod tests {
             (0.0, 1e-320),
             (1e16, 1e16 + 2.0),
         ] {
-            assert!(names(&Scale::new(ends, false, (0.0, 100.0)), 5).len() < 60);
-            assert!(Scale::new(ends, true, (0.0, 100.0)).at(f64::NAN).is_finite());
+            assert!(names(&AxisScale::new(ends, false, (0.0, 100.0)), 5).len() < 60);
+            assert!(AxisScale::new(ends, true, (0.0, 100.0)).at(f64::NAN).is_finite());
         }
     }
 
     #[test]
     fn places_follow_values() {
-        let scale = Scale::new((1.0, 100.0), true, (0.0, 200.0));
+        let scale = AxisScale::new((1.0, 100.0), true, (0.0, 200.0));
         assert!((scale.at(10.0) - 100.0).abs() < 1e-9);
         assert!(scale.at(-5.0).is_finite() && scale.at(f64::INFINITY).is_finite());
         assert_eq!(range([1.0, 2.0].into_iter(), true), (0.0, 2.06));

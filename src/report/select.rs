@@ -1,12 +1,13 @@
 //! Which numbers belong together: cases, their repetitions, and the cases that are shown in detail.
 
 use super::data::Best;
+use crate::eval::metrics::{METRICS, Metric};
 use crate::tables::MetricRow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A case of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Case {
+pub struct RunCase {
     /// As in the tables.
     pub label: String,
     /// Its matrix values.
@@ -43,8 +44,26 @@ pub struct Group {
     pub cases: Vec<String>,
 }
 
+impl Group {
+    /// The value of a variable, or a dash.
+    pub fn value(&self, variable: &str) -> &str {
+        self.values.iter().find(|(name, _)| name == variable).map_or("–", |(_, value)| value.as_str())
+    }
+}
+
+/// Every value once, in the order of first appearance.
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found: Vec<T> = Vec::new();
+    for value in values {
+        if !found.contains(&value) {
+            found.push(value);
+        }
+    }
+    found
+}
+
 /// The cases by what they have in common, in order.
-pub fn groups(cases: &[Case]) -> Vec<Group> {
+pub fn groups(cases: &[RunCase]) -> Vec<Group> {
     let mut found: Vec<Group> = Vec::new();
     for case in cases {
         let values: Vec<(String, String)> = case.values.iter().filter(|(name, _)| !is_repeat(name)).cloned().collect();
@@ -77,7 +96,7 @@ pub fn method_name(method: &str) -> &str {
 
 /// Mean and sample standard deviation of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Stat {
+pub struct MeanStd {
     /// Mean.
     pub mean: f64,
     /// Sample standard deviation, of two numbers or more.
@@ -86,7 +105,7 @@ pub struct Stat {
     pub count: usize,
 }
 
-impl Stat {
+impl MeanStd {
     /// Of these numbers; none of them, no statistics.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
@@ -102,13 +121,13 @@ impl Stat {
 
 /// The metrics of a run by stage, case and name, one value per fold.
 #[derive(Debug, Default)]
-pub struct Measured<'a> {
+pub struct FoldValues<'a> {
     values: BTreeMap<(&'a str, &'a str, &'a str), Vec<f64>>,
     methods: BTreeMap<(&'a str, &'a str), &'a str>,
     stages: Vec<&'a str>,
 }
 
-impl<'a> Measured<'a> {
+impl<'a> FoldValues<'a> {
     /// Sorts the rows.
     pub fn new(rows: &'a [MetricRow]) -> Self {
         let mut measured = Self::default();
@@ -117,7 +136,8 @@ impl<'a> Measured<'a> {
             measured.methods.insert((place.0, place.1), &row.method);
             let Some(value) = row.value.filter(|value| value.is_finite()) else { continue };
             measured.values.entry(place).or_default().push(value);
-            let evaluates = row.split != "train" && headline_rank(&row.metric).is_some();
+            let evaluates = row.split != "train"
+                && METRICS.iter().any(|known| known.headline.is_some() && known.name == row.metric);
             if evaluates && !measured.stages.contains(&place.0) {
                 measured.stages.push(place.0);
             }
@@ -140,24 +160,24 @@ impl<'a> Measured<'a> {
     }
 
     /// Their statistics.
-    pub fn stat(&self, stage: &str, cases: &[String], metric: &str) -> Option<Stat> {
-        Stat::of(&self.values(stage, cases, metric))
+    pub fn stat(&self, stage: &str, cases: &[String], metric: &str) -> Option<MeanStd> {
+        MeanStd::of(&self.values(stage, cases, metric))
     }
 
     /// The metrics of a stage, in the order of the documentation.
-    pub fn metrics(&self, stage: &str) -> Vec<&'a str> {
+    pub fn metrics(&self, stage: &str) -> impl Iterator<Item = &'static Metric> {
         let found: BTreeSet<&str> = self.values.keys().filter(|place| place.0 == stage).map(|place| place.2).collect();
-        let mut found: Vec<&str> = found.into_iter().collect();
-        found.sort_by_key(|metric| (ORDER.iter().position(|known| known == metric).unwrap_or(ORDER.len()), *metric));
-        found
+        METRICS.iter().filter(move |metric| found.contains(metric.name))
     }
 
     /// The metric that a stage is judged by.
-    pub fn headline(&self, stage: &str) -> Option<&'a str> {
-        self.metrics(stage)
-            .into_iter()
-            .filter(|metric| headline_rank(metric).is_some())
-            .min_by_key(|metric| headline_rank(metric))
+    pub fn headline(&self, stage: &str) -> Option<&'static Metric> {
+        self.metrics(stage).filter(|metric| metric.headline.is_some()).min_by_key(|metric| metric.headline)
+    }
+
+    /// How far some cases are from the best that a metric can be.
+    pub fn badness(&self, stage: &str, cases: &[String], metric: &Metric) -> Option<f64> {
+        metric.badness(self.stat(stage, cases, metric.name)?.mean)
     }
 
     /// The method of a stage's cases, where they have one in common.
@@ -170,49 +190,16 @@ impl<'a> Measured<'a> {
     }
 }
 
-const ORDER: [&str; 12] = [
-    "smse",
-    "rmse",
-    "mae",
-    "mnll",
-    "nlpd",
-    "crps",
-    "coverage_50",
-    "coverage_90",
-    "coverage_95",
-    "width_50",
-    "width_90",
-    "width_95",
-];
-
-fn headline_rank(metric: &str) -> Option<usize> {
-    ["smse", "rmse", "mae", "crps", "nlpd"].iter().position(|known| *known == metric)
-}
-
-/// How far a metric is from its best: lower is better, and coverage should be what it says. None for the others.
-pub fn badness(metric: &str, value: f64) -> Option<f64> {
-    if let Some(nominal) = nominal(metric) {
-        return Some((value - nominal).abs());
-    }
-    ["smse", "rmse", "mae", "mnll", "nlpd", "crps"].contains(&metric).then_some(value)
-}
-
-/// What a coverage should be.
-pub fn nominal(metric: &str) -> Option<f64> {
-    let level: f64 = metric.strip_prefix("coverage_")?.parse().ok()?;
-    Some(level / 100.0)
-}
-
 /// The best case of every evaluate stage.
-pub fn best_of(cases: &[Case], rows: &[MetricRow]) -> Vec<Best> {
-    let measured = Measured::new(rows);
+pub fn best_of(cases: &[RunCase], rows: &[MetricRow]) -> Vec<Best> {
+    let measured = FoldValues::new(rows);
     let best = |stage: &&str| {
         let metric = measured.headline(stage)?;
-        let stat = |case: &Case| measured.stat(stage, std::slice::from_ref(&case.label), metric);
-        let found = cases.iter().filter_map(|case| Some((stat(case)?, case)));
-        let (stat, case) = found.min_by(|a, b| a.0.mean.total_cmp(&b.0.mean))?;
-        let (stage, case, metric) = ((*stage).to_owned(), case.label.clone(), metric.to_owned());
-        Some(Best { stage, case, metric, mean: stat.mean, std: stat.std })
+        let own = |case: &RunCase| measured.badness(stage, std::slice::from_ref(&case.label), metric);
+        let found = cases.iter().filter_map(|case| Some((own(case)?, case)));
+        let (_, RunCase { label, .. }) = found.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let MeanStd { mean, std, .. } = measured.stat(stage, std::slice::from_ref(label), metric.name)?;
+        Some(Best { stage: (*stage).to_owned(), case: label.clone(), metric: metric.name.to_owned(), mean, std })
     };
     measured.stages().iter().filter_map(best).collect()
 }
@@ -221,18 +208,13 @@ pub fn best_of(cases: &[Case], rows: &[MetricRow]) -> Vec<Best> {
 const SHOWN: usize = 4;
 
 /// The cases of an evaluate stage that are shown in detail: the best of each method, or the best few of one method.
-pub fn panels(cases: &[Case], rows: &[MetricRow], stage: &str) -> Vec<Panel> {
-    let measured = Measured::new(rows);
+pub fn panels(cases: &[RunCase], rows: &[MetricRow], stage: &str) -> Vec<Panel> {
+    let measured = FoldValues::new(rows);
     let groups = groups(cases);
     let Some(metric) = measured.headline(stage) else { return Vec::new() };
-    let score = |group: &Group| measured.stat(stage, &group.cases, metric).map(|stat| stat.mean);
+    let score = |group: &Group| measured.badness(stage, &group.cases, metric);
     let method = |group: &Group| measured.method(stage, &group.cases).unwrap_or_default().to_owned();
-    let mut methods: Vec<String> = Vec::new();
-    for group in &groups {
-        if score(group).is_some() && !methods.contains(&method(group)) {
-            methods.push(method(group));
-        }
-    }
+    let methods: Vec<String> = distinct(groups.iter().filter(|group| score(group).is_some()).map(method));
     let mut ranked: Vec<(f64, &Group)> = groups.iter().filter_map(|group| Some((score(group)?, group))).collect();
     ranked.sort_by(|a, b| a.0.total_cmp(&b.0));
     let chosen: Vec<(usize, &Group)> = if methods.len() > 1 {
@@ -243,7 +225,7 @@ pub fn panels(cases: &[Case], rows: &[MetricRow], stage: &str) -> Vec<Panel> {
     };
     let panel = |(series, group): (usize, &Group)| {
         let case =
-            group.cases.iter().find(|case| !measured.values(stage, std::slice::from_ref(case), metric).is_empty());
+            group.cases.iter().find(|case| !measured.values(stage, std::slice::from_ref(case), metric.name).is_empty());
         let case = case.cloned().unwrap_or_default();
         let values =
             cases.iter().find(|known| known.label == case).map(|known| known.values.clone()).unwrap_or_default();

@@ -81,9 +81,8 @@ fn fold_metrics(context: &Context<'_>, block: &PredictionBlock) -> Result<Vec<Me
     let Some(y_true) = &block.y_true else { return Ok(Vec::new()) };
     let noise_variance = block.noise_std.as_ref().and_then(|noise| noise.first()).map(|std| std * std);
     let predictions = Predictions { y_true, y_mean: &block.y_mean, y_std: block.y_std.as_deref(), noise_variance };
-    let row =
-        |metric: metrics::Metric| context.row(block.fold, &block.split, metric.name, metric.value, block.rows() as i64);
-    Ok(metrics::metrics(&predictions)?.into_iter().map(row).collect())
+    let row = |(name, value)| context.row(block.fold, &block.split, name, value, block.rows() as i64);
+    Ok(metrics::evaluate(&predictions)?.into_iter().map(row).collect())
 }
 
 /// Mean and sample standard deviation of the fold values; a metric that no fold defines stays undefined.

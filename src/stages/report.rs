@@ -1,5 +1,6 @@
 //! Gathers what a report shows: reads the tables of runs a batch at a time and counts.
 
+mod columns;
 mod drift;
 mod fits;
 mod hidden;
@@ -9,7 +10,7 @@ mod stage;
 mod traces;
 
 use crate::pipeline::{ResolvedStage, resolved_stages};
-use crate::report::{About, Case, Cost, GraphStage, InputFile, Report, RunReport, panels, render};
+use crate::report::{About, CaseCost, GraphStage, ReadFile, ReportData, RunCase, RunReport, distinct, panels, render};
 use crate::store::history::{Run, read_events};
 use crate::store::record::Manifest;
 use crate::store::{ResultsDir, RunId, StoreError, read_known};
@@ -17,7 +18,7 @@ use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow, TimingRow};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use overview::over_runs;
+pub use overview::page_of_runs;
 pub use stage::KIND;
 
 /// Version of the program, as the page names it.
@@ -59,20 +60,15 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The page of one run. What cannot be read is named on it and left out.
-pub fn over_run(subject: &Subject<'_>) -> Report {
+/// The page of one run, as HTML. What cannot be read is named on it and left out.
+pub fn page(subject: &Subject<'_>) -> String {
     let run = run_report(subject);
     let title = format!("{} · {}", run.about.pipeline, subject.id);
-    Report { title, version: VERSION.to_owned(), overview: None, runs: vec![run], notes: Vec::new() }
-}
-
-/// The same as HTML.
-pub fn page(subject: &Subject<'_>) -> String {
-    render(&over_run(subject))
+    render(&ReportData { title, version: VERSION.to_owned(), overview: None, runs: vec![run], notes: Vec::new() })
 }
 
 /// A run in detail.
-pub fn run_report(subject: &Subject<'_>) -> RunReport {
+fn run_report(subject: &Subject<'_>) -> RunReport {
     let mut run = RunReport { problems: subject.problems.clone(), ..RunReport::default() };
     run.about = about(subject, &mut run.problems);
     let resolved = std::fs::read_to_string(subject.results.resolved_path(subject.id)).ok();
@@ -92,7 +88,7 @@ pub fn run_report(subject: &Subject<'_>) -> RunReport {
         metrics.retain(|row| subject.only.contains(&row.stage) || !evaluates(row));
     }
     run.cases = cases(subject, &metrics, &mut run.problems);
-    run.costs = costs(&rows::<TimingRow>(subject, &mut run.problems));
+    run.costs = costs(rows(subject, &mut run.problems));
     run.metrics = metrics;
     let shown = shown(&run);
     if let Some(path) = file(subject, TableKind::Predictions, &mut run.problems) {
@@ -119,29 +115,24 @@ pub fn run_report(subject: &Subject<'_>) -> RunReport {
     run
 }
 
-fn input(file: &crate::store::record::FileRecord) -> InputFile {
-    InputFile { path: file.path.clone(), sha256: file.sha256.clone(), rows: file.rows }
+fn input(file: &crate::store::record::FileRecord) -> ReadFile {
+    ReadFile { path: file.path.clone(), sha256: file.sha256.clone(), rows: file.rows }
 }
 
 /// Which stages and cases are looked at closely.
-struct Shown {
+struct ShownCases {
     /// Predict stages and cases.
     predictions: Vec<(String, String)>,
     /// Train stages and cases; an empty stage stands for any.
     fits: Vec<(String, String)>,
 }
 
-fn shown(run: &RunReport) -> Shown {
-    let mut shown = Shown { predictions: Vec::new(), fits: Vec::new() };
+fn shown(run: &RunReport) -> ShownCases {
+    let mut shown = ShownCases { predictions: Vec::new(), fits: Vec::new() };
     let inputs = |id: &str| run.graph.iter().find(|stage| stage.id == id).map_or(&[][..], |stage| &stage.inputs);
     let kind = |id: &str| run.graph.iter().find(|stage| stage.id == id).map_or("", |stage| stage.kind.as_str());
-    let mut stages: Vec<&str> = Vec::new();
-    for row in run.metrics.iter().filter(|row| row.split != "train") {
-        if !stages.contains(&row.stage.as_str()) {
-            stages.push(&row.stage);
-        }
-    }
-    for stage in stages {
+    let tested = run.metrics.iter().filter(|row| row.split != "train");
+    for stage in distinct(tested.map(|row| row.stage.as_str())) {
         for panel in panels(&run.cases, &run.metrics, stage) {
             let predict = inputs(stage).first().cloned().unwrap_or_default();
             let train = inputs(&predict).iter().find(|id| kind(id) == "train").cloned().unwrap_or_default();
@@ -206,16 +197,12 @@ fn rows<R: TableRow>(subject: &Subject<'_>, problems: &mut Vec<String>) -> Vec<R
 }
 
 /// The cases in order; where their table is gone, what their labels say.
-fn cases(subject: &Subject<'_>, metrics: &[MetricRow], problems: &mut Vec<String>) -> Vec<Case> {
+fn cases(subject: &Subject<'_>, metrics: &[MetricRow], problems: &mut Vec<String>) -> Vec<RunCase> {
     let rows: Vec<CaseRow> = rows(subject, problems);
-    let mut labels: Vec<String> = subject.manifest.map(|manifest| manifest.cases.clone()).unwrap_or_default();
-    let known = rows.iter().map(|row| &row.case).chain(metrics.iter().map(|row| &row.case));
-    let mut seen: std::collections::BTreeSet<String> = labels.iter().cloned().collect();
-    for label in known {
-        if seen.insert(label.clone()) {
-            labels.push(label.clone());
-        }
-    }
+    let known = subject.manifest.map(|manifest| manifest.cases.as_slice()).unwrap_or_default();
+    let found = rows.iter().map(|row| &row.case).chain(metrics.iter().map(|row| &row.case));
+    let mut seen = std::collections::BTreeSet::new();
+    let labels: Vec<String> = known.iter().chain(found).filter(|label| seen.insert(*label)).cloned().collect();
     let mut values: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for row in rows {
         values.entry(row.case).or_default().push((row.name, row.value));
@@ -226,39 +213,33 @@ fn cases(subject: &Subject<'_>, metrics: &[MetricRow], problems: &mut Vec<String
     };
     let case = |label: String| {
         let values = values.remove(&label).unwrap_or_else(|| from_label(&label));
-        Case { label, values }
+        RunCase { label, values }
     };
     labels.into_iter().map(case).collect()
 }
 
 /// What each phase cost per stage and case.
-fn costs(rows: &[TimingRow]) -> Vec<Cost> {
-    let mut places: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
-    let mut costs: Vec<Cost> = Vec::new();
+fn costs(rows: Vec<TimingRow>) -> Vec<CaseCost> {
+    let mut places: BTreeMap<(String, String, String), usize> = BTreeMap::new();
+    let mut costs: Vec<CaseCost> = Vec::new();
     for row in rows {
-        let place = *places.entry((&row.stage, &row.case, &row.phase)).or_insert_with(|| {
-            costs.push(Cost {
-                stage: row.stage.clone(),
-                case: row.case.clone(),
-                phase: row.phase.clone(),
-                pieces: 0,
-                cached: 0,
-                wall_s: 0.0,
-                wall_squares: 0.0,
-                cpu_s: 0.0,
-                rows: 0,
-                peak_rss_bytes: 0,
-            });
-            costs.len() - 1
-        });
-        let cost = &mut costs[place];
-        cost.pieces += 1;
-        cost.cached += u64::from(row.cached);
-        cost.wall_s += row.wall_s;
-        cost.wall_squares += row.wall_s * row.wall_s;
-        cost.cpu_s += row.cpu_s;
-        cost.rows += row.rows;
-        cost.peak_rss_bytes = cost.peak_rss_bytes.max(row.peak_rss_bytes);
+        let place = *places.entry((row.stage.clone(), row.case.clone(), row.phase.clone())).or_insert(costs.len());
+        let cost = CaseCost {
+            stage: row.stage,
+            case: row.case,
+            phase: row.phase,
+            pieces: 1,
+            cached: u64::from(row.cached),
+            wall_s: row.wall_s,
+            wall_squares: row.wall_s * row.wall_s,
+            cpu_s: row.cpu_s,
+            rows: row.rows,
+            peak_rss_bytes: row.peak_rss_bytes,
+        };
+        match costs.get_mut(place) {
+            Some(sum) => sum.add(&cost),
+            None => costs.push(cost),
+        }
     }
     costs
 }

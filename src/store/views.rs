@@ -8,6 +8,7 @@ use std::fs;
 use arrow::datatypes::DataType;
 
 use super::{ResultsDir, StoreError, write_atomic};
+use crate::eval::metrics::{Metric, headline, of_chains, of_drift, of_predictions};
 use crate::tables::TableKind;
 
 const HEADER: &str = "\
@@ -21,7 +22,7 @@ const HEADER: &str = "\
 SET VARIABLE results = coalesce(getvariable('results'), '.');
 ";
 
-/// Views that are made of the tables' views.
+/// Views that are made of the tables' views; `$…` stands for names of metrics.
 const DERIVED: &str = include_str!("views.sql");
 
 /// Writes the views into a results directory, unless they are there already.
@@ -40,7 +41,16 @@ fn views() -> String {
         text.push_str(&table_view(kind));
     }
     text.push('\n');
-    text.push_str(DERIVED);
+    let columns: Vec<String> = of_predictions()
+        .chain(of_chains())
+        .map(|Metric { name, .. }| format!("max(value) FILTER (metric = '{name}') AS {name}"))
+        .collect();
+    let drift: Vec<String> = of_drift().map(|metric| format!("'{}'", metric.name)).collect();
+    let derived = DERIVED
+        .replace("$METRIC_COLUMNS", &columns.join(",\n        "))
+        .replace("$DRIFT_METRICS", &drift.join(", "))
+        .replace("$HEADLINE", headline());
+    text.push_str(&derived);
     text
 }
 

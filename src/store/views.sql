@@ -8,21 +8,7 @@ CREATE OR REPLACE VIEW latest_metrics AS
 -- One row per run, stage, case and fold; a column per metric.
 CREATE OR REPLACE VIEW metrics_wide AS
     SELECT pipeline, run_date, run_id, stage, "case", method, fold, split, max(rows) AS rows,
-        max(value) FILTER (metric = 'smse') AS smse,
-        max(value) FILTER (metric = 'rmse') AS rmse,
-        max(value) FILTER (metric = 'mae') AS mae,
-        max(value) FILTER (metric = 'mnll') AS mnll,
-        max(value) FILTER (metric = 'nlpd') AS nlpd,
-        max(value) FILTER (metric = 'crps') AS crps,
-        max(value) FILTER (metric = 'coverage_50') AS coverage_50,
-        max(value) FILTER (metric = 'coverage_90') AS coverage_90,
-        max(value) FILTER (metric = 'coverage_95') AS coverage_95,
-        max(value) FILTER (metric = 'width_50') AS width_50,
-        max(value) FILTER (metric = 'width_90') AS width_90,
-        max(value) FILTER (metric = 'width_95') AS width_95,
-        max(value) FILTER (metric = 'rhat_log_likelihood') AS rhat_log_likelihood,
-        max(value) FILTER (metric = 'ess_log_likelihood') AS ess_log_likelihood,
-        max(value) FILTER (metric = 'acceptance') AS acceptance
+        $METRIC_COLUMNS
     FROM metrics WHERE stat = 'value' AND feature IS NULL
     GROUP BY pipeline, run_date, run_id, stage, "case", method, fold, split;
 
@@ -37,19 +23,19 @@ CREATE OR REPLACE VIEW timings_by_phase AS
 CREATE OR REPLACE VIEW drift AS
     SELECT metrics.pipeline, runs.started_at, metrics.run_id, stage, "case", split, metric, feature, value, rows
     FROM metrics JOIN runs ON runs.run_id = metrics.run_id AND runs.pipeline = metrics.pipeline
-    WHERE metric IN ('rows_invalid', 'share_outside_range', 'variance_ratio') AND stat = 'value'
+    WHERE metric IN ($DRIFT_METRICS) AND stat = 'value'
     ORDER BY metrics.pipeline, runs.started_at, metric, feature;
 
--- One row per run: how it ended, how long it took, and its best case by `smse`.
+-- One row per run: how it ended, how long it took, and its best case by `$HEADLINE`.
 CREATE OR REPLACE VIEW run_summary AS
     WITH best AS (
-        SELECT pipeline, run_id, stage, "case", method, avg(value) AS smse, stddev_samp(value) AS smse_std
-        FROM metrics WHERE metric = 'smse' AND stat = 'value' AND split <> 'train'
+        SELECT pipeline, run_id, stage, "case", method, avg(value) AS $HEADLINE, stddev_samp(value) AS $HEADLINE_std
+        FROM metrics WHERE metric = '$HEADLINE' AND stat = 'value' AND split <> 'train'
         GROUP BY pipeline, run_id, stage, "case", method
         QUALIFY row_number() OVER (PARTITION BY pipeline, run_id ORDER BY avg(value), stage, "case") = 1)
     SELECT runs.pipeline, runs.run_date, runs.run_id, runs.status, runs.started_at,
         epoch(runs.finished_at) - epoch(runs.started_at) AS seconds, runs.version, runs.host,
-        best.stage AS best_stage, best."case" AS best_case, best.method AS best_method, best.smse, best.smse_std
+        best.stage AS best_stage, best."case" AS best_case, best.method AS best_method, best.$HEADLINE, best.$HEADLINE_std
     FROM runs LEFT JOIN best ON best.pipeline = runs.pipeline AND best.run_id = runs.run_id;
 
 -- Every metric of every case over its folds, with the matrix values as a map: variables['m'].

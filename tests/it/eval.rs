@@ -4,7 +4,7 @@ use crate::naive::generator;
 use proptest::prelude::*;
 use stride_pipe::eval::EvalError;
 use stride_pipe::eval::folds::{Fold, holdout, kfold};
-use stride_pipe::eval::metrics::{NAMES, Predictions, metrics};
+use stride_pipe::eval::metrics::{METRICS, Predictions, evaluate, headline, of_predictions};
 use stride_pipe::eval::normal::{normal_cdf, normal_density, normal_quantile};
 use stride_pipe::gp::random::below;
 
@@ -75,8 +75,8 @@ fn impossible_splits_say_why() {
     ");
 }
 
-fn value(found: &[stride_pipe::eval::metrics::Metric], name: &str) -> Option<f64> {
-    found.iter().find(|m| m.name == name).unwrap().value
+fn value(found: &[(&str, Option<f64>)], name: &str) -> Option<f64> {
+    found.iter().find(|metric| metric.0 == name).unwrap().1
 }
 
 fn close(found: Option<f64>, expected: f64) -> bool {
@@ -85,14 +85,14 @@ fn close(found: Option<f64>, expected: f64) -> bool {
 
 #[test]
 fn metrics_by_hand() {
-    let found = metrics(&Predictions {
+    let found = evaluate(&Predictions {
         y_true: &[1.0, 2.0, 3.0, 6.0],
         y_mean: &[1.0, 3.0, 1.0, 6.0],
         y_std: Some(&[1.0, 1.0, 1.0, 2.0]),
         noise_variance: Some(0.5),
     })
     .unwrap();
-    assert_eq!(found.iter().map(|m| m.name).collect::<Vec<_>>(), NAMES);
+    assert!(found.iter().map(|metric| metric.0).eq(of_predictions().map(|metric| metric.name)));
     // Errors 0, −1, 2, 0: MSE 5/4; the targets have mean 3 and population variance 14/4.
     assert!(close(value(&found, "smse"), 5.0 / 14.0));
     assert!(close(value(&found, "rmse"), 1.25_f64.sqrt()));
@@ -117,16 +117,36 @@ fn metrics_by_hand() {
     assert!(close(value(&found, "crps"), (at_0 + at_1 + at_2 + 2.0 * at_0) / 4.0));
 }
 
+/// Stored tables, conditions and queries know these names: do not change them.
+#[test]
+fn names_of_metrics_never_change() {
+    let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    insta::assert_snapshot!(names.join(" "), @"smse rmse mae mnll nlpd crps coverage_50 coverage_90 coverage_95 width_50 width_90 width_95 rhat_log_likelihood ess_log_likelihood acceptance variance_ratio rows_invalid share_outside_range");
+    assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "each once");
+    assert_eq!(headline(), "smse");
+    let ranked = |rank: fn(&stride_pipe::eval::metrics::Metric) -> Option<u8>| {
+        let mut found: Vec<_> = METRICS.iter().filter_map(|metric| Some((rank(metric)?, metric.name))).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, name)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(ranked(|metric| metric.headline), ["smse", "rmse", "mae", "crps", "nlpd"]);
+    assert_eq!(ranked(|metric| metric.printed), ["smse", "mnll", "coverage_95", "crps"]);
+}
+
 #[test]
 fn undefined_metrics_are_missing() {
-    let constant =
-        metrics(&Predictions { y_true: &[0.1, 0.1, 0.1], y_mean: &[0.1, 0.2, 0.3], y_std: None, noise_variance: None })
-            .unwrap();
-    let known: Vec<_> = constant.iter().filter(|m| m.value.is_some()).map(|m| m.name).collect();
+    let constant = evaluate(&Predictions {
+        y_true: &[0.1, 0.1, 0.1],
+        y_mean: &[0.1, 0.2, 0.3],
+        y_std: None,
+        noise_variance: None,
+    })
+    .unwrap();
+    let known: Vec<_> = constant.iter().filter(|metric| metric.1.is_some()).map(|metric| metric.0).collect();
     assert_eq!(known, ["rmse", "mae"]);
     let empty = Predictions { y_true: &[], y_mean: &[], y_std: Some(&[]), noise_variance: Some(1.0) };
-    assert!(metrics(&empty).unwrap().iter().all(|m| m.value.is_none()));
-    let certain = metrics(&Predictions {
+    assert!(evaluate(&empty).unwrap().iter().all(|metric| metric.1.is_none()));
+    let certain = evaluate(&Predictions {
         y_true: &[1.0, 2.0],
         y_mean: &[1.0, 2.5],
         y_std: Some(&[0.0, 0.0]),
@@ -138,7 +158,7 @@ fn undefined_metrics_are_missing() {
     assert_eq!(value(&certain, "crps"), Some(0.25));
     assert_eq!(value(&certain, "coverage_50"), Some(0.5));
     let uneven = Predictions { y_true: &[1.0], y_mean: &[], y_std: None, noise_variance: None };
-    assert!(matches!(metrics(&uneven), Err(EvalError::LengthMismatch { .. })));
+    assert!(matches!(evaluate(&uneven), Err(EvalError::LengthMismatch { .. })));
 }
 
 #[test]

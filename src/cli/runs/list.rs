@@ -4,7 +4,8 @@ use super::{Where, to_the_second};
 use crate::cli::exit::Failure;
 use crate::cli::grid::Grid;
 use crate::cli::{print, print_raw};
-use crate::store::history::{History, Run, smse_ranges};
+use crate::eval::metrics::headline;
+use crate::store::history::{History, Run, headline_ranges};
 use crate::text::duration;
 use clap::{Args as ClapArgs, ValueEnum};
 use serde_json::{Value as Json, json};
@@ -29,7 +30,7 @@ enum Format {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut history = args.place.history()?;
-    let (ranges, problems) = smse_ranges(&history.runs.iter().collect::<Vec<_>>());
+    let (ranges, problems) = headline_ranges(&history.runs.iter().collect::<Vec<_>>());
     for run in &mut history.runs {
         run.problems.extend(problems.get(run.id.as_str()).cloned());
     }
@@ -47,10 +48,10 @@ fn to_text(history: &History, ranges: &BTreeMap<String, (f64, f64)>) -> String {
     if history.runs.is_empty() {
         return format!("no runs in {root}\n");
     }
-    let mut grid = Grid::new(["run", "pipeline", "status", "started", "duration", "cases", "smse"], 4);
+    let mut grid = Grid::new(["run", "pipeline", "status", "started", "duration", "cases", headline()], 4);
     for run in &history.runs {
         let unknown = || "-".to_owned();
-        let smse = ranges.get(run.id.as_str()).map_or_else(unknown, |(low, high)| {
+        let range = ranges.get(run.id.as_str()).map_or_else(unknown, |(low, high)| {
             let (low, high) = (format!("{low:.4}"), format!("{high:.4}"));
             if low == high { low } else { format!("{low} … {high}") }
         });
@@ -61,7 +62,7 @@ fn to_text(history: &History, ranges: &BTreeMap<String, (f64, f64)>) -> String {
             to_the_second(run.id.started()),
             run.seconds().map_or_else(unknown, duration),
             run.manifest.as_ref().map_or_else(unknown, |manifest| manifest.cases.len().to_string()),
-            smse,
+            range,
         ]);
     }
     let mut out = grid.to_text(0);
@@ -74,13 +75,14 @@ fn to_text(history: &History, ranges: &BTreeMap<String, (f64, f64)>) -> String {
     out
 }
 
-fn to_json(run: &Run, smse: Option<&(f64, f64)>) -> Json {
+fn to_json(run: &Run, range: Option<&(f64, f64)>) -> Json {
     let manifest = run.manifest.as_ref();
     json!({
         "run_id": run.id, "pipeline": run.pipeline, "status": run.status.name(), "started_at": run.id.started(),
         "finished_at": manifest.map(|manifest| manifest.finished_at), "seconds": run.seconds(),
         "cases": manifest.map(|manifest| manifest.cases.len()),
-        "smse_lowest": smse.map(|range| range.0), "smse_highest": smse.map(|range| range.1),
+        (format!("{}_lowest", headline())): range.map(|range| range.0),
+        (format!("{}_highest", headline())): range.map(|range| range.1),
         "problems": run.problems,
     })
 }

@@ -4,7 +4,7 @@ use super::Where;
 use crate::cli::exit::{self, Failure};
 use crate::cli::grid::Grid;
 use crate::cli::{print, print_raw};
-use crate::store::history::{self, Measures, Statistic};
+use crate::store::history::{Measures, Pivot, PivotCell, TIMED};
 use crate::text::nearest;
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -34,8 +34,8 @@ pub struct Args {
     #[arg(long)]
     stage: Option<String>,
     /// What a cell shows
-    #[arg(long, value_enum, default_value_t = Stat::MeanStd)]
-    stat: Stat,
+    #[arg(long, value_enum, default_value_t = Statistic::MeanStd)]
+    stat: Statistic,
     /// Digits after the point
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(..=17))]
     digits: u8,
@@ -45,7 +45,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Stat {
+enum Statistic {
     /// Mean, and the sample standard deviation in brackets
     MeanStd,
     /// Mean ± two sample standard deviations
@@ -66,17 +66,21 @@ enum Format {
     Csv,
 }
 
-impl From<Stat> for Statistic {
-    fn from(stat: Stat) -> Self {
-        match stat {
-            Stat::MeanStd => Self::MeanStd,
-            Stat::MeanTwoStd => Self::MeanTwoStd,
-            Stat::Mean => Self::Mean,
-            Stat::Std => Self::Std,
-            Stat::Median => Self::Median,
-            Stat::Min => Self::Min,
-            Stat::Max => Self::Max,
-            Stat::Count => Self::Count,
+impl Statistic {
+    fn show(self, cell: &PivotCell, digits: usize) -> String {
+        let number = |value: f64| format!("{value:.digits$}");
+        let with_std = |show: &dyn Fn(f64) -> String| {
+            cell.std.map_or_else(|| number(cell.mean), |std| format!("{}{}", number(cell.mean), show(std)))
+        };
+        match self {
+            Self::MeanStd => with_std(&|std| format!(" ({})", number(std))),
+            Self::MeanTwoStd => with_std(&|std| format!(" ± {}", number(2.0 * std))),
+            Self::Mean => number(cell.mean),
+            Self::Std => cell.std.map_or_else(|| "-".to_owned(), number),
+            Self::Median => number(cell.median),
+            Self::Min => number(cell.min),
+            Self::Max => number(cell.max),
+            Self::Count => cell.count.to_string(),
         }
     }
 }
@@ -100,9 +104,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     }
     let columns = args.columns.as_deref().filter(|_| !side_by_side);
     let grid = |stage: &String| Ok((stage.clone(), measures.grid(&args.metric, stage, &args.rows, columns)?));
-    let mut grids: Vec<(String, history::Grid)> = stages.iter().map(grid).collect::<Result<_, Failure>>()?;
+    let mut grids: Vec<(String, Pivot)> = stages.iter().map(grid).collect::<Result<_, Failure>>()?;
     if side_by_side {
-        grids = vec![(String::new(), history::Grid::beside(grids))];
+        grids = vec![(String::new(), Pivot::beside(grids))];
     }
     let several = grids.len() > 1;
     let mut tables = Vec::new();
@@ -111,8 +115,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let corner = if several { format!("{stage}: {}", args.rows) } else { args.rows.clone() };
         let mut shown = Grid::new([corner].into_iter().chain(grid.columns), 1);
         for (row, cells) in grid.rows.into_iter().zip(grid.cells) {
-            let cell = |cell: Option<history::Cell>| {
-                cell.map_or_else(|| "-".to_owned(), |cell| cell.show(args.stat.into(), args.digits.into()))
+            let cell = |cell: Option<PivotCell>| {
+                cell.map_or_else(|| "-".to_owned(), |cell| args.stat.show(&cell, args.digits.into()))
             };
             shown.push([row].into_iter().chain(cells.into_iter().map(cell)));
         }
@@ -128,7 +132,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 
 /// A run may have stopped before it computed anything but times.
 fn known_metric(name: &str, names: &[String]) -> Result<(), Failure> {
-    if names.iter().any(|known| known == name || !["offline_s", "online_s"].contains(&known.as_str())) {
+    if names.iter().any(|known| known == name || TIMED.iter().all(|(timed, _)| known != timed)) {
         return known("metric", name, names);
     }
     let times = if names.is_empty() { String::new() } else { format!(", only {}", names.join(" and ")) };

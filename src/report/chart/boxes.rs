@@ -1,15 +1,14 @@
 //! How wide predictive distributions are, beside the error they should match.
 
-use crate::report::data::Predicted;
-use crate::report::html::Text;
+use crate::report::data::PredictionCounts;
 use crate::report::number::{pixel, significant};
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::scale::range;
 use crate::report::series::class;
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
 /// One row per case: 5 to 95 % and 25 to 75 % of the predictive deviations, their median, and the actual error.
-pub fn spread_chart(cases: &[(usize, &str, &Predicted)]) -> Option<String> {
+pub fn spread_chart(cases: &[(usize, &str, &PredictionCounts)]) -> Option<Markup> {
     let known: Vec<_> =
         cases.iter().filter_map(|(series, name, predicted)| Some((*series, *name, predicted.spread?))).collect();
     if known.is_empty() {
@@ -38,31 +37,21 @@ pub fn spread_chart(cases: &[(usize, &str, &Predicted)]) -> Option<String> {
             significant(q05, 3),
             significant(q95, 3)
         );
-        let mut shape = format!(
-            "<g class=\"box mark {}\" data-t=\"{}\"><path class=whisker d=\"M{} {y1}H{}\"/><rect x={} y={} width={} height=14 /><path class=median d=\"M{} {}v18\"/></g>",
-            class(*series),
-            Text(&words),
-            at(q05),
-            at(q95),
-            at(q25),
-            pixel(y - 7.0),
-            pixel((plot.x(q75) - plot.x(q25)).max(1.5)),
-            at(q50),
-            pixel(y - 9.0),
-            y1 = pixel(y),
-        );
-        if let Some(rmse) = spread.rmse {
-            let _ = write!(
-                shape,
-                "<path class=\"actual mark\" d=\"M{} {}l4.5 6l-4.5 6l-4.5 -6z\" data-t=\"{}\"/>",
-                at(rmse),
-                pixel(y - 6.0),
-                Text(&format!("{name}: root mean squared error {}", significant(rmse, 3)))
-            );
-        }
+        let error = spread.rmse.map(|rmse| (rmse, format!("{name}: root mean squared error {}", significant(rmse, 3))));
+        let width = pixel((plot.x(q75) - plot.x(q25)).max(1.5));
+        let shape = html! {
+            g class={ "box mark " (class(*series)) } data-t=(words) {
+                path.whisker d={ "M" (at(q05)) " " (pixel(y)) "H" (at(q95)) } {}
+                rect x=(at(q25)) y=(pixel(y - 7.0)) width=(width) height="14" {}
+                path.median d={ "M" (at(q50)) " " (pixel(y - 9.0)) "v18" } {}
+            }
+            @if let Some((rmse, words)) = error {
+                path class="actual mark" d={ "M" (at(rmse)) " " (pixel(y - 6.0)) "l4.5 6l-4.5 6l-4.5 -6z" } data-t=(words) {}
+            }
+        };
         plot.push(&shape);
         let left = plot.sides().0;
-        plot.note((left + 4.0, y - 13.0), "start", name);
+        plot.note((left + 4.0, y - 13.0), name);
     }
     let compared = known.iter().any(|(_, _, spread)| spread.rmse.is_some());
     let caption = if compared { "Predictive spread and actual error (◆)" } else { "Predictive spread" };

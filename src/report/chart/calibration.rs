@@ -1,15 +1,16 @@
 //! How often true values lie where the model says: nominal against observed coverage.
 
-use crate::report::data::Predicted;
-use crate::report::number::{percent, pixel};
+use crate::report::data::PredictionCounts;
+use crate::report::number::percent;
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::series::class;
+use maud::Markup;
 
 /// Shares at which a mark with words stands.
 const MARKED: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95];
 
 /// One line per case; above the diagonal the model is too careful, below it too sure.
-pub fn calibration_chart(cases: &[(usize, &str, &Predicted)]) -> Option<String> {
+pub fn calibration_chart(cases: &[(usize, &str, &PredictionCounts)]) -> Option<Markup> {
     if cases.iter().all(|(_, _, predicted)| predicted.coverage.is_empty()) {
         return None;
     }
@@ -22,13 +23,7 @@ pub fn calibration_chart(cases: &[(usize, &str, &Predicted)]) -> Option<String> 
         Axis::new("observed share inside the interval, %", ticks()),
     );
     let (left, top, right, bottom) = plot.sides();
-    plot.push(&format!(
-        "<path class=reference d=\"M{} {}L{} {}\"/>",
-        pixel(left),
-        pixel(bottom),
-        pixel(right),
-        pixel(top)
-    ));
+    plot.diagonal((left, bottom), (right, top));
     for (series, name, predicted) in cases {
         plot.line(&predicted.coverage, &class(*series));
         for nominal in MARKED {

@@ -1,17 +1,18 @@
 //! Markov chains over the iterations: log-likelihood, acceptance and hyper-parameters, one thin line per chain.
 
-use crate::report::data::{ChainPoint, Chains};
+use crate::report::data::{ChainPoint, ChainTraces};
 use crate::report::number::{pixel, significant};
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::scale::range;
-use crate::report::series::{COLOURS, class};
+use crate::report::series::class;
+use maud::{Markup, html};
 
 /// What is read from a point.
-type Value = fn(&ChainPoint) -> Option<f64>;
+type Reading = fn(&ChainPoint) -> Option<f64>;
 
 /// Log-likelihood and acceptance of one fit, then its hyper-parameters, unless they were held fixed.
-pub fn chain_charts(chains: &Chains) -> Vec<String> {
-    let what: [(&str, Value); 5] = [
+pub fn chain_charts(chains: &ChainTraces) -> Vec<Markup> {
+    let what: [(&str, Reading); 5] = [
         ("Log-likelihood", |point| Some(point.log_likelihood)),
         ("Acceptance", |point| point.acceptance),
         ("Kernel variance σ²", |point| Some(point.variance)),
@@ -28,7 +29,7 @@ pub fn chain_charts(chains: &Chains) -> Vec<String> {
     what[..shown].iter().filter_map(|(name, value)| chart(chains, name, *value)).collect()
 }
 
-fn chart(chains: &Chains, name: &str, value: Value) -> Option<String> {
+fn chart(chains: &ChainTraces, name: &str, value: Reading) -> Option<Markup> {
     let points = || chains.particles.iter().flatten();
     let values = || points().filter_map(value).filter(|value| value.is_finite());
     values().next()?;
@@ -44,34 +45,24 @@ fn chart(chains: &Chains, name: &str, value: Value) -> Option<String> {
     let frozen = f64::from(chains.iterations);
     if end > frozen + 1e-9 {
         let left = plot.x(frozen);
-        plot.push(&format!(
-            "<rect class=frozen x={} y={} width={} height={} data-t=\"frozen chains: R̂ and ESS are computed from these\"/>",
-            pixel(left),
-            pixel(top),
-            pixel(right - left),
-            pixel(bottom - top)
-        ));
+        let words = "frozen chains: R̂ and ESS are computed from these";
+        let (width, height) = (pixel(right - left), pixel(bottom - top));
+        plot.push(&html! {
+            rect.frozen x=(pixel(left)) y=(pixel(top)) width=(width) height=(height) data-t=(words) {}
+        });
     }
     for (particle, line) in chains.particles.iter().enumerate() {
         let places: Vec<(f64, f64)> = line.iter().map(|point| (point.at, value(point).unwrap_or(f64::NAN))).collect();
-        plot.line(&places, &format!("thin {}", class(particle % COLOURS)));
+        plot.line(&places, &format!("thin {}", class(particle)));
         if let Some((at, last)) = places.iter().rev().find(|(_, value)| value.is_finite()) {
             let words = format!("chain {particle}: {name} {} at the end", significant(*last, 5));
-            plot.push(&format!(
-                "<circle class=\"dot end mark {}\" cx={} cy={} r=2.5 data-t=\"{}\"/>",
-                class(particle % COLOURS),
-                pixel(plot.x(*at) - 3.0),
-                pixel(plot.y(*last)),
-                crate::report::html::Text(&words)
-            ));
+            let (px, py) = (pixel(plot.x(*at) - 3.0), pixel(plot.y(*last)));
+            plot.push(&html! {
+                circle class={ "dot end mark " (class(particle)) } cx=(px) cy=(py) r="2.5" data-t=(words) {}
+            });
         }
     }
-    let caption = name.to_owned();
-    Some(plot.finish(
-        "chains",
-        &caption,
-        &format!("{name} of {} chains over the EM iterations", chains.particles.len()),
-    ))
+    Some(plot.finish("chains", name, &format!("{name} of {} chains over the EM iterations", chains.particles.len())))
 }
 
 /// The values without the first few wild ones, which would squeeze all others into a line.

@@ -1,17 +1,16 @@
 //! Predicted against true, as hexagons that are darker where more rows lie.
 
-use crate::report::data::Predicted;
-use crate::report::html::Text;
+use crate::report::data::PredictionCounts;
 use crate::report::number::{count, pixel, significant};
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::series::class;
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
 /// Shades from few to many rows.
 const SHADES: f64 = 6.0;
 
 /// The chart of a case; nothing when no true values are known.
-pub fn density_chart(predicted: &Predicted, caption: &str, series: usize) -> Option<String> {
+pub fn density_chart(predicted: &PredictionCounts, caption: &str, series: usize) -> Option<Markup> {
     let (grid, cells) = predicted.density.as_ref()?;
     let most = cells.values().copied().max().filter(|most| *most > 0)?;
     let (low, high) = grid.ends();
@@ -21,35 +20,21 @@ pub fn density_chart(predicted: &Predicted, caption: &str, series: usize) -> Opt
     // As high as wide, so that the diagonal is one.
     let mut plot = Plot::sized((320.0, 300.0), axis("predicted"), axis("true"));
     let size = (plot.x(low + grid.width()) - plot.x(low)) / 3.0_f64.sqrt() * 1.04;
-    let mut shapes = format!("<g class=\"{}\">", class(series));
-    for (cell, rows) in cells {
-        let (x, y) = grid.centre(*cell);
-        // Proportions, not counts: a few rows in a large table still show.
-        let shade = (SHADES * ((*rows as f64).ln_1p() / (most as f64).ln_1p())).ceil().clamp(1.0, SHADES);
-        let words = format!(
-            "{} {} near true {}, predicted {}",
-            count(*rows),
-            if *rows == 1 { "row" } else { "rows" },
-            significant(y, 3),
-            significant(x, 3)
-        );
-        let _ = write!(
-            shapes,
-            "<path class=\"mark h{shade}\" d=\"{}\" data-t=\"{}\"/>",
-            hexagon(plot.x(x), plot.y(y), size),
-            Text(&words)
-        );
-    }
-    shapes.push_str("</g>");
+    let shapes = html! {
+        g class=(class(series)) {
+            @for (cell, rows) in cells {
+                @let (x, y) = grid.centre(*cell);
+                // Proportions, not counts: a few rows in a large table still show.
+                @let shade = (SHADES * ((*rows as f64).ln_1p() / (most as f64).ln_1p())).ceil().clamp(1.0, SHADES);
+                @let noun = if *rows == 1 { "row" } else { "rows" };
+                @let (truth, predicted) = (significant(y, 3), significant(x, 3));
+                path class={ "mark h" (shade) } d=(hexagon(plot.x(x), plot.y(y), size))
+                    data-t={ (count(*rows)) " " (noun) " near true " (truth) ", predicted " (predicted) } {}
+            }
+        }
+    };
     plot.push(&shapes);
-    let diagonal = format!(
-        "<path class=reference d=\"M{} {}L{} {}\"/>",
-        pixel(plot.x(ends.0)),
-        pixel(plot.y(ends.0)),
-        pixel(plot.x(ends.1)),
-        pixel(plot.y(ends.1))
-    );
-    plot.push(&diagonal);
+    plot.diagonal((plot.x(ends.0), plot.y(ends.0)), (plot.x(ends.1), plot.y(ends.1)));
     let description = format!("{caption}: predicted against true values of {} rows", count(predicted.compared));
     Some(plot.finish("predicted-true", caption, &description))
 }

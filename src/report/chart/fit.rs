@@ -1,14 +1,14 @@
 //! A fit over one feature: mean, bands, data and inducing points.
 
-use crate::report::data::Fit;
+use crate::report::data::FitCurve;
 use crate::report::number::{pixel, significant};
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::scale::range;
 use crate::report::series::class;
-use std::fmt::Write as _;
+use maud::{Markup, html};
 
 /// The chart of one fit.
-pub fn fit_chart(fit: &Fit, caption: &str, series: usize) -> Option<String> {
+pub fn fit_chart(fit: &FitCurve, caption: &str, series: usize) -> Option<Markup> {
     if fit.x.len() < 2 {
         return None;
     }
@@ -27,23 +27,22 @@ pub fn fit_chart(fit: &Fit, caption: &str, series: usize) -> Option<String> {
     plot.band(&fit.x, &below, &above, &class(series));
     plot.band(&fit.x, &edge(-1.0, &fit.f_std), &edge(1.0, &fit.f_std), &class(series));
     for (class, rows, size) in [("training", &fit.training, 1.7), ("test", &fit.test, 1.1)] {
-        let mut dots = format!("<g class={class}>");
-        for (x, y) in rows {
-            let _ = write!(dots, "<circle cx={} cy={} r={size} />", pixel(plot.x(*x)), pixel(plot.y(*y)));
-        }
-        dots.push_str("</g>");
+        let dots = html! {
+            g class=(class) { @for (x, y) in rows { circle cx=(pixel(plot.x(*x))) cy=(pixel(plot.y(*y))) r=(size) {} } }
+        };
         plot.push(&dots);
     }
     let curve: Vec<(f64, f64)> = fit.x.iter().copied().zip(fit.mean.iter().copied()).collect();
     plot.line(&curve, &class(series));
     let (_, _, _, bottom) = plot.sides();
-    let mut ticks = format!("<g class=\"inducing {}\">", class(series));
-    for x in &fit.inducing {
-        let words = format!("inducing point at {}", significant(*x, 4));
-        let _ =
-            write!(ticks, "<path class=mark d=\"M{} {}v-11\" data-t=\"{words}\"/>", pixel(plot.x(*x)), pixel(bottom));
-    }
-    ticks.push_str("</g>");
+    let ticks = html! {
+        g class={ "inducing " (class(series)) } {
+            @for x in &fit.inducing {
+                path.mark d={ "M" (pixel(plot.x(*x))) " " (pixel(bottom)) "v-11" }
+                    data-t={ "inducing point at " (significant(*x, 4)) } {}
+            }
+        }
+    };
     plot.push(&ticks);
     // Some places of the curve answer to the pointer.
     let every = (fit.x.len() / 40).max(1);
@@ -51,12 +50,7 @@ pub fn fit_chart(fit: &Fit, caption: &str, series: usize) -> Option<String> {
         let (x, mean, std) = (fit.x[index], fit.mean[index], fit.y_std.get(index).copied().unwrap_or(f64::NAN));
         let words =
             format!("{} = {}: {} ± {}", fit.feature, significant(x, 3), significant(mean, 3), significant(std, 2));
-        plot.push(&format!(
-            "<circle class=hit cx={} cy={} r=6 data-t=\"{}\"/>",
-            pixel(plot.x(x)),
-            pixel(plot.y(mean)),
-            crate::report::html::Text(&words)
-        ));
+        plot.hit((x, mean), &words);
     }
     Some(plot.finish("fit", caption, &format!("{caption}: the fitted function of {} with 95 % bands", fit.feature)))
 }

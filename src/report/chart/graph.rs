@@ -1,10 +1,9 @@
 //! The stages of a pipeline and who takes whose output, from left to right.
 
 use crate::report::data::GraphStage;
-use crate::report::html::Text;
 use crate::report::number::pixel;
+use maud::{Markup, html};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// Height of a box.
 const HIGH: f64 = 40.0;
@@ -14,7 +13,7 @@ const LONGEST: usize = 24;
 const GAP: (f64, f64) = (38.0, 18.0);
 
 /// The drawing; nothing for no stages.
-pub fn graph_chart(stages: &[GraphStage]) -> Option<String> {
+pub fn graph_chart(stages: &[GraphStage]) -> Option<Markup> {
     if stages.is_empty() {
         return None;
     }
@@ -28,76 +27,53 @@ pub fn graph_chart(stages: &[GraphStage]) -> Option<String> {
         let (column, row) = places.get(id).copied().unwrap_or_default();
         (2.0 + column as f64 * (wide + GAP.0), GAP.1 + 2.0 + row as f64 * (HIGH + GAP.1))
     };
-    let mut out = format!(
-        "<figure class=\"chart wide\" data-chart=graph><figcaption>Stages</figcaption><div class=scroll tabindex=0 role=region aria-label=\"Stages of the pipeline\">\
-         <svg class=graph viewBox=\"0 0 {w} {h}\" width={w} height={h} role=img aria-label=\"Stages of the pipeline and their inputs\">",
-        w = pixel(width),
-        h = pixel(height)
-    );
-    for stage in stages {
-        for input in stage.inputs.iter().filter(|input| places.contains_key(input.as_str())) {
-            out.push_str(&edge(corner(input), corner(&stage.id), wide));
+    let edges = stages.iter().flat_map(|stage| stage.inputs.iter().map(move |input| (input, stage)));
+    let short = |id: &str| -> String {
+        let long = id.chars().count() > LONGEST;
+        if long { id.chars().take(LONGEST - 1).chain(['…']).collect() } else { id.to_owned() }
+    };
+    let (w, h) = (pixel(width), pixel(height));
+    Some(html! {
+        figure class="chart wide" data-chart="graph" {
+            figcaption { "Stages" }
+            div.scroll tabindex="0" role="region" aria-label="Stages of the pipeline" {
+                svg.graph viewBox={ "0 0 " (w) " " (h) } width=(w) height=(h) role="img"
+                    aria-label="Stages of the pipeline and their inputs" {
+                    @for (input, stage) in edges.filter(|(input, _)| places.contains_key(input.as_str())) {
+                        (edge(corner(input), corner(&stage.id), wide))
+                    }
+                    @for stage in stages {
+                        @let (x, y) = corner(&stage.id);
+                        @let middle = pixel(x + 0.5 * wide);
+                        g class="node mark" data-t={ (stage.id) ": " (stage.kind) } {
+                            rect x=(pixel(x)) y=(pixel(y)) width=(wide) height=(HIGH) rx="6" {}
+                            text x=(middle) y=(pixel(y + 17.0)) text-anchor="middle" { (short(&stage.id)) }
+                            text.kind x=(middle) y=(pixel(y + 31.0)) text-anchor="middle" { (stage.kind) }
+                        }
+                    }
+                }
+            }
         }
-    }
-    for stage in stages {
-        let (x, y) = corner(&stage.id);
-        let short: String = if stage.id.chars().count() > LONGEST {
-            stage.id.chars().take(LONGEST - 1).chain(['…']).collect()
-        } else {
-            stage.id.clone()
-        };
-        let words = format!("{}: {}", stage.id, stage.kind);
-        let _ = write!(
-            out,
-            "<g class=\"node mark\" data-t=\"{}\"><rect x={} y={} width={} height={} rx=6 /><text x={tx} y={} text-anchor=middle>{}</text><text class=kind x={tx} y={} text-anchor=middle>{}</text></g>",
-            Text(&words),
-            pixel(x),
-            pixel(y),
-            wide,
-            HIGH,
-            pixel(y + 17.0),
-            Text(&short),
-            pixel(y + 31.0),
-            Text(&stage.kind),
-            tx = pixel(x + 0.5 * wide)
-        );
-    }
-    out.push_str("</svg></div></figure>\n");
-    Some(out)
+    })
 }
 
 /// An arrow from box to box; over a box that stands between the two in their row.
-fn edge(from: (f64, f64), to: (f64, f64), wide: f64) -> String {
+fn edge(from: (f64, f64), to: (f64, f64), wide: f64) -> Markup {
     let (start, end) = ((from.0 + wide, from.1 + 0.5 * HIGH), (to.0, to.1 + 0.5 * HIGH));
+    let at = |x: f64, y: f64| format!("{} {}", pixel(x), pixel(y));
     let beside = end.0 - start.0 < 1.5 * GAP.0;
-    if beside || (from.1 - to.1).abs() > 1.0 {
+    let (line, tip) = if beside || (from.1 - to.1).abs() > 1.0 {
         let bend = 0.5 * (end.0 - start.0).max(20.0);
-        return format!(
-            "<path class=edge d=\"M{} {}C{} {} {} {} {} {}\"/><path class=tip d=\"M{} {}l-7 -3.5v7z\"/>",
-            pixel(start.0),
-            pixel(start.1),
-            pixel(start.0 + bend),
-            pixel(start.1),
-            pixel(end.0 - bend),
-            pixel(end.1),
-            pixel(end.0 - 5.0),
-            pixel(end.1),
-            pixel(end.0),
-            pixel(end.1)
-        );
-    }
-    let (left, right, top) = (start.0 - 18.0, end.0 + 18.0, from.1);
-    format!(
-        "<path class=edge d=\"M{} {y}C{} {h} {} {h} {} {}\"/><path class=tip d=\"M{} {y}l-3.5 -7h7z\"/>",
-        pixel(left),
-        pixel(left + 18.0),
-        pixel(right - 18.0),
-        pixel(right),
-        pixel(top - 5.0),
-        pixel(right),
-        y = pixel(top),
-        h = pixel(top - 15.0)
-    )
+        let (out, into) = (at(start.0 + bend, start.1), at(end.0 - bend, end.1));
+        let line = format!("M{}C{out} {into} {}", at(start.0, start.1), at(end.0 - 5.0, end.1));
+        (line, format!("M{}l-7 -3.5v7z", at(end.0, end.1)))
+    } else {
+        let (left, right, top) = (start.0 - 18.0, end.0 + 18.0, from.1);
+        let (out, into) = (at(left + 18.0, top - 15.0), at(right - 18.0, top - 15.0));
+        let line = format!("M{}C{out} {into} {}", at(left, top), at(right, top - 5.0));
+        (line, format!("M{}l-3.5 -7h7z", at(right, top)))
+    };
+    html! { path.edge d=(line) {} path.tip d=(tip) {} }
 }
 
 /// Column and row of every stage: to the right of all its inputs, and in the row of the first one where that is free.

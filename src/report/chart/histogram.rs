@@ -1,12 +1,13 @@
 //! Counts in equal bins: standardised residuals against the normal curve, and predicted means.
 
-use crate::report::data::Predicted;
+use crate::report::data::PredictionCounts;
 use crate::report::number::{count, percent, significant};
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::series::class;
+use maud::Markup;
 
 /// Residuals in units of the predictive deviation; a model that knows its errors follows the curve.
-pub fn deviation_chart(predicted: &Predicted, caption: &str, series: usize) -> Option<String> {
+pub fn deviation_chart(predicted: &PredictionCounts, caption: &str, series: usize) -> Option<Markup> {
     let all: u64 = predicted.deviations.iter().sum();
     if all == 0 {
         return None;
@@ -38,7 +39,7 @@ pub fn deviation_chart(predicted: &Predicted, caption: &str, series: usize) -> O
 }
 
 /// How predicted means are distributed.
-pub fn means_chart(predicted: &Predicted, caption: &str, series: usize) -> Option<String> {
+pub fn means_chart(predicted: &PredictionCounts, caption: &str, series: usize) -> Option<Markup> {
     let (low, high, counts) = predicted.means.as_ref()?;
     let most = counts.iter().copied().max().filter(|most| *most > 0)?;
     let width = (high - low) / counts.len() as f64;

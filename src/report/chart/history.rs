@@ -4,6 +4,7 @@ use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::scale::range;
 use crate::report::series::class;
 use crate::tables::Timestamp;
+use maud::Markup;
 
 /// One number at one time.
 #[derive(Debug, Clone)]
@@ -24,7 +25,7 @@ pub struct Moment {
 const MARKS: usize = 120;
 
 /// The chart: one line per series, in order of time.
-pub fn history_chart(kind: &str, caption: &str, moments: &[Moment], reference: Option<(f64, &str)>) -> Option<String> {
+pub fn history_chart(kind: &str, caption: &str, moments: &[Moment], reference: Option<(f64, &str)>) -> Option<Markup> {
     let first = moments.iter().map(|moment| moment.at.micros()).min()?;
     let last = moments.iter().map(|moment| moment.at.micros()).max()?;
     let ends = |moment: &Moment| {

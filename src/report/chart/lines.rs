@@ -4,6 +4,7 @@ use crate::report::number::pixel;
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::scale::{log_range, range};
 use crate::report::series::class;
+use maud::{Markup, PreEscaped};
 
 /// What is across the chart.
 #[derive(Debug, Clone)]
@@ -42,21 +43,19 @@ pub struct Labels<'a> {
     pub caption: &'a str,
     /// Across.
     pub x: &'a str,
-    /// Upwards.
-    pub y: &'a str,
     /// A value that matters, and its name.
     pub reference: Option<(f64, &'a str)>,
 }
 
 /// The chart; times are shown by powers of ten.
-pub fn line_chart(kind: &str, labels: &Labels<'_>, across: &Across, lines: &[Line], log: bool) -> String {
+pub fn line_chart(labels: &Labels<'_>, across: &Across, lines: &[Line], is_time: bool) -> Markup {
     let points = || lines.iter().flat_map(|line| &line.points);
     let ends = |point: &LinePoint| {
         let std = point.std.unwrap_or(0.0);
         [point.mean - std, point.mean + std, point.mean]
     };
     let reference = labels.reference.map(|(value, _)| value);
-    let y = if log {
+    let y = if is_time {
         // Bars that would reach down to zero are cut off a little below their mean.
         let lower = |point: &LinePoint| (point.mean - point.std.unwrap_or(0.0)).max(0.4 * point.mean);
         let (low, high) = log_range(points().flat_map(|point| [lower(point), point.mean + point.std.unwrap_or(0.0)]));
@@ -69,12 +68,8 @@ pub fn line_chart(kind: &str, labels: &Labels<'_>, across: &Across, lines: &[Lin
         Across::Names(names) => Domain::Names(names.clone()),
         Across::Numbers(values) => numbers(values),
     };
-    let up = match (log, labels.y) {
-        (false, name) => name.to_owned(),
-        (true, "") => "log scale".to_owned(),
-        (true, name) => format!("{name}, log scale"),
-    };
-    let mut plot = Plot::new(Axis::new(labels.x, domain), Axis::new(&up, y));
+    let up = if is_time { "log scale" } else { "" };
+    let mut plot = Plot::new(Axis::new(labels.x, domain), Axis::new(up, y));
     if let Some((value, name)) = labels.reference {
         plot.reference(value, name);
     }
@@ -93,7 +88,8 @@ pub fn line_chart(kind: &str, labels: &Labels<'_>, across: &Across, lines: &[Lin
             _ => 0.0,
         };
         let aside = between * (position as f64 - 0.5 * (lines.len() as f64 - 1.0));
-        plot.push(&format!("<g transform=\"translate({} 0)\">", pixel(aside)));
+        // What follows is pushed into the group until it is closed.
+        plot.push(&PreEscaped(format!("<g transform=\"translate({} 0)\">", pixel(aside))));
         if matches!(across, Across::Numbers(_)) {
             let places: Vec<(f64, f64)> = line.points.iter().map(|point| (place(point), point.mean)).collect();
             plot.line(&places, &class(line.series));
@@ -107,8 +103,9 @@ pub fn line_chart(kind: &str, labels: &Labels<'_>, across: &Across, lines: &[Lin
         for point in &line.points {
             plot.point((place(point), point.mean), line.series, &point.words);
         }
-        plot.push("</g>");
+        plot.push(&PreEscaped("</g>".to_owned()));
     }
+    let kind = if is_time { "time" } else { "metric" };
     plot.finish(kind, labels.caption, &format!("{} against {}", labels.caption, labels.x))
 }
 

@@ -20,7 +20,7 @@ pub(super) use chains::chain_charts;
 pub(super) use density::density_chart;
 pub(super) use fit::fit_chart;
 pub(super) use graph::graph_chart;
-pub use hidden::{HiddenPoints, colour_key, hidden_charts};
+pub(super) use hidden::{colour_key, hidden_charts};
 pub(super) use histogram::{deviation_chart, means_chart};
 pub(super) use history::{Moment, history_chart};
 pub(super) use lines::{Across, Labels, Line, LinePoint, line_chart};

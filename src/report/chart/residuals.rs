@@ -1,19 +1,25 @@
 //! What is left over, along the prediction: mean and spread of the residuals.
 
-use crate::report::data::Predicted;
+use crate::report::data::PredictionCounts;
 use crate::report::number::{count, significant};
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::scale::range;
 use crate::report::series::class;
+use maud::Markup;
 
 /// How far residuals reach in all these cases: with common ends they can be compared.
-pub fn residual_range<'a>(cases: impl Iterator<Item = &'a Predicted>) -> (f64, f64) {
+pub fn residual_range<'a>(cases: impl Iterator<Item = &'a PredictionCounts>) -> (f64, f64) {
     let bins = cases.flat_map(|predicted| &predicted.residuals).filter(|bin| bin.rows > 0);
     range(bins.flat_map(|bin| [bin.mean - bin.std, bin.mean + bin.std, 0.0]), false)
 }
 
 /// The chart of a case, between these ends.
-pub fn residual_chart(predicted: &Predicted, caption: &str, series: usize, (low, high): (f64, f64)) -> Option<String> {
+pub fn residual_chart(
+    predicted: &PredictionCounts,
+    caption: &str,
+    series: usize,
+    (low, high): (f64, f64),
+) -> Option<Markup> {
     let bins: Vec<_> = predicted.residuals.iter().filter(|bin| bin.rows > 0).collect();
     if bins.is_empty() {
         return None;

@@ -1,33 +1,25 @@
 //! The folds of one number, each a tick on a line.
 
-use crate::report::html::Text;
 use crate::report::number::{pixel, significant};
-use crate::report::scale::{Scale, range};
-use std::fmt::Write as _;
+use crate::report::scale::{AxisScale, range};
+use maud::{Markup, html};
 
 /// A small drawing of fold values, their mean marked; nothing for a single one.
-pub fn strip(values: &[f64], what: &str) -> String {
+pub fn strip(values: &[f64], what: &str) -> Markup {
     if values.len() < 2 {
-        return String::new();
+        return Markup::default();
     }
     let (width, height) = (180.0, 22.0);
-    let scale = Scale::new(range(values.iter().copied(), false), false, (4.0, width - 4.0));
+    let scale = AxisScale::new(range(values.iter().copied(), false), false, (4.0, width - 4.0));
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let mut out = format!(
-        "<svg class=strip viewBox=\"0 0 {width} {height}\" role=img aria-label=\"{} of {} folds\"><path class=axis d=\"M4 11H{}\"/>",
-        Text(what),
-        values.len(),
-        width - 4.0
-    );
-    for (fold, value) in values.iter().enumerate().take(200) {
-        let words = format!("fold {fold}: {}", significant(*value, 4));
-        let _ = write!(
-            out,
-            "<circle class=\"dot mark\" cx={} cy=11 r=4 data-t=\"{}\" />",
-            pixel(scale.at(*value)),
-            Text(&words)
-        );
+    html! {
+        svg.strip viewBox={ "0 0 " (width) " " (height) } role="img" aria-label={ (what) " of " (values.len()) " folds" } {
+            path.axis d={ "M4 11H" (width - 4.0) } {}
+            @for (fold, value) in values.iter().enumerate().take(200) {
+                circle class="dot mark" cx=(pixel(scale.at(*value))) cy="11" r="4"
+                    data-t={ "fold " (fold) ": " (significant(*value, 4)) } {}
+            }
+            path.mean d={ "M" (pixel(scale.at(mean))) " 2V20" } {}
+        }
     }
-    let _ = write!(out, "<path class=mean d=\"M{} 2V20\"/></svg>", pixel(scale.at(mean)));
-    out
 }

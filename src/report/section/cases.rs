@@ -1,135 +1,104 @@
 //! The table of cases and metrics: mean and deviation, the best of each column marked.
 
-use super::Context;
-use crate::report::html::{Cell, Table, escape};
-use crate::report::number::{decimals_for, fixed, seconds};
-use crate::report::select::{Group, Measured, badness, groups, method_name, nominal};
-use std::fmt::Write as _;
-
-/// Metrics that have a column.
-const SHOWN: [&str; 8] = ["smse", "rmse", "mae", "mnll", "nlpd", "crps", "coverage_95", "width_95"];
+use super::{RunContext, plus_minus};
+use crate::eval::metrics::Metric;
+use crate::report::number::{decimals_for, seconds};
+use crate::report::select::{FoldValues, Group, MeanStd, distinct, groups, method_name};
+use crate::report::table::{self, TableCell};
+use maud::{Markup, html};
 
 /// One table per evaluate stage; repetitions are averaged, and listed one by one below.
-pub fn cases(context: &Context<'_>) -> String {
+pub fn cases(context: &RunContext<'_>) -> Markup {
     let run = context.run;
-    let measured = Measured::new(&run.metrics);
+    let measured = FoldValues::new(&run.metrics);
     let groups = groups(&run.cases);
     let single: Vec<Group> = run
         .cases
         .iter()
         .map(|case| Group { name: case.label.clone(), values: case.values.clone(), cases: vec![case.label.clone()] })
         .collect();
-    let mut out = String::new();
-    for stage in measured.stages() {
-        if measured.stages().len() > 1 {
-            let _ = writeln!(out, "<h3>{}</h3>", escape(stage));
+    html! {
+        @for stage in measured.stages() {
+            @if measured.stages().len() > 1 { h3 { (stage) } }
+            (table(context, &measured, stage, &groups))
+            @if single.len() > groups.len() {
+                details {
+                    summary { "All " (single.len()) " cases one by one" }
+                    (table(context, &measured, stage, &single))
+                }
+            }
         }
-        out.push_str(&table(context, &measured, stage, &groups));
-        if single.len() > groups.len() {
-            let _ = writeln!(
-                out,
-                "<details><summary>All {} cases one by one</summary>{}</details>",
-                single.len(),
-                table(context, &measured, stage, &single)
-            );
+        @if !measured.stages().is_empty() {
+            p.quiet {
+                "Mean ± sample standard deviation over the n folds and repetitions. " span.best { "Bold" }
+                ": best of its column; for coverage, nearest to 95 %. A click on a heading sorts."
+            }
         }
     }
-    if !out.is_empty() {
-        out.push_str(
-            "<p class=quiet>Mean ± sample standard deviation over the n folds and repetitions. <span class=best>Bold</span>: best of its \
-             column; for coverage, nearest to 95 %. A click on a heading sorts.</p>\n",
-        );
-    }
-    out
 }
 
-fn table(context: &Context<'_>, measured: &Measured<'_>, stage: &str, groups: &[Group]) -> String {
-    let metrics: Vec<&str> = measured.metrics(stage).into_iter().filter(|metric| SHOWN.contains(metric)).collect();
-    let mut variables: Vec<&str> = Vec::new();
-    for (name, _) in groups.iter().flat_map(|group| &group.values) {
-        if !variables.contains(&name.as_str()) {
-            variables.push(name);
-        }
+/// A metric and its statistics for every group.
+struct Column {
+    metric: &'static Metric,
+    stats: Vec<Option<MeanStd>>,
+    decimals: usize,
+    /// How good the best of several groups is.
+    best: Option<f64>,
+}
+
+impl Column {
+    fn new(metric: &'static Metric, stats: Vec<Option<MeanStd>>) -> Self {
+        let known = || stats.iter().flatten();
+        let best = known().filter_map(|stat| metric.badness(stat.mean)).min_by(f64::total_cmp);
+        let decimals = decimals_for(known().map(|stat| stat.mean));
+        Self { metric, best: best.filter(|_| known().count() > 1), decimals, stats }
     }
+
+    fn cell(&self, row: usize) -> TableCell {
+        let Some(stat) = self.stats[row] else { return TableCell::number(None, |_| String::new()) };
+        let badness = self.metric.badness(stat.mean);
+        // Coverage is sorted by its distance from what it should be.
+        let key = badness.filter(|_| self.metric.nominal().is_some()).unwrap_or(stat.mean);
+        let is_best = badness.is_some() && badness == self.best;
+        let shown = plus_minus(stat.mean, stat.std, self.decimals);
+        TableCell::new(shown).by(Some(key)).class(if is_best { "n best" } else { "n" })
+    }
+}
+
+fn table(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, groups: &[Group]) -> Markup {
+    let variables: Vec<&str> = distinct(groups.iter().flat_map(|group| &group.values).map(|(name, _)| name.as_str()));
     let has_method = variables.contains(&"method");
-    let mut columns: Vec<String> = Vec::new();
-    if !has_method {
-        columns.push("method".to_owned());
-    }
-    columns.extend(variables.iter().map(|name| (*name).to_owned()));
-    columns.push("n#".to_owned());
-    columns.extend(metrics.iter().map(|metric| format!("{metric}#")));
-    let train = context.train_stage(stage);
-    let predict = context.predict_stage(stage);
-    columns.extend(["training / fold#".to_owned(), "prediction / fold#".to_owned()]);
-    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new(&format!("Test metrics of the stage {stage}"), true, &columns);
-    let stats: Vec<Vec<_>> = metrics
-        .iter()
-        .map(|metric| groups.iter().map(|group| measured.stat(stage, &group.cases, metric)).collect())
+    let stats = |metric: &Metric| groups.iter().map(|group| measured.stat(stage, &group.cases, metric.name)).collect();
+    let columns: Vec<Column> = measured
+        .metrics(stage)
+        .filter(|metric| metric.column)
+        .map(|metric| Column::new(metric, stats(metric)))
         .collect();
-    let decimals: Vec<usize> =
-        stats.iter().map(|column| decimals_for(column.iter().flatten().map(|stat| stat.mean))).collect();
-    let best: Vec<Option<f64>> = metrics
-        .iter()
-        .zip(&stats)
-        .map(|(metric, column)| {
-            let scores = column.iter().flatten().filter_map(|stat| badness(metric, stat.mean));
-            scores.min_by(f64::total_cmp).filter(|_| column.iter().flatten().count() > 1)
-        })
-        .collect();
-    for (row, group) in groups.iter().enumerate() {
-        if stats.iter().all(|column| column[row].is_none()) {
-            continue;
-        }
+    let mut headings: Vec<String> = if has_method { Vec::new() } else { vec!["method".to_owned()] };
+    headings.extend(variables.iter().map(|name| (*name).to_owned()));
+    headings.push("n#".to_owned());
+    headings.extend(columns.iter().map(|column| format!("{}#", column.metric.name)));
+    headings.extend(["training / fold#".to_owned(), "prediction / fold#".to_owned()]);
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let known = |row: &usize| columns.iter().any(|column| column.stats[*row].is_some());
+    let cells = |row: usize| {
+        let group = &groups[row];
         let mut cells = Vec::new();
-        let method = measured.method(stage, &group.cases).map_or("–", method_name);
         if !has_method {
-            cells.push(Cell::text(method));
+            cells.push(TableCell::new(measured.method(stage, &group.cases).map_or("–", method_name)));
         }
-        for variable in &variables {
-            let value =
-                group.values.iter().find(|(name, _)| name == variable).map_or("–", |(_, value)| value.as_str());
+        cells.extend(variables.iter().map(|variable| {
+            let value = group.value(variable);
             let shown = if *variable == "method" { method_name(value) } else { value };
-            cells.push(Cell::text(shown).by(value.parse().ok().filter(|value: &f64| value.is_finite())));
+            TableCell::new(shown).by(value.parse().ok().filter(|value: &f64| value.is_finite()))
+        }));
+        let count = columns.iter().filter_map(|column| column.stats[row]).map(|stat| stat.count).max();
+        cells.push(TableCell::number(count.map(|count| count as f64), |value| format!("{value}")));
+        cells.extend(columns.iter().map(|column| column.cell(row)));
+        for cost in [context.training(stage, &group.cases), context.prediction(stage, &group.cases)] {
+            cells.push(TableCell::number(cost.map(|cost| cost.wall_s / cost.pieces as f64), seconds));
         }
-        let count = stats.iter().filter_map(|column| column[row]).map(|stat| stat.count).max();
-        cells.push(Cell::number(count.map(|count| count as f64), |value| format!("{value}")));
-        for (column, metric) in metrics.iter().enumerate() {
-            let stat = stats[column][row];
-            let shown = stat.map_or_else(
-                || "–".to_owned(),
-                |stat| {
-                    let mean = fixed(stat.mean, decimals[column]);
-                    let std = stat.std.map_or_else(String::new, |std| {
-                        format!(" <span class=pm>± {}</span>", fixed(std, decimals[column]))
-                    });
-                    format!("{mean}{std}")
-                },
-            );
-            let is_best =
-                stat.and_then(|stat| badness(metric, stat.mean)).is_some_and(|score| Some(score) == best[column]);
-            // Coverage is sorted by its distance from what it should be.
-            let key = stat.map(|stat| {
-                if nominal(metric).is_some() { badness(metric, stat.mean).unwrap_or(stat.mean) } else { stat.mean }
-            });
-            cells.push(Cell::markup(shown).by(key).class(if is_best { "n best" } else { "n" }));
-        }
-        let time = |stage: &Option<String>, phase: &str| {
-            let own = |cost: &&crate::report::data::Cost| {
-                Some(&cost.stage) == stage.as_ref() && cost.phase == phase && group.cases.contains(&cost.case)
-            };
-            let (wall, pieces) = context
-                .run
-                .costs
-                .iter()
-                .filter(own)
-                .fold((0.0, 0), |sum, cost| (sum.0 + cost.wall_s, sum.1 + cost.pieces));
-            (pieces > 0).then(|| wall / pieces as f64)
-        };
-        cells.push(Cell::number(time(&train, "offline"), seconds));
-        cells.push(Cell::number(time(&predict, "online"), seconds));
-        table.row(cells);
-    }
-    table.finish()
+        cells
+    };
+    table::table(&format!("Test metrics of the stage {stage}"), &headings, (0..groups.len()).filter(known).map(cells))
 }

@@ -1,113 +1,123 @@
 //! The Markov chains of deep methods: have they mixed?
 
-use super::{Context, case_title, facts, grid};
+use super::{RunContext, facts, grid};
+use crate::eval::metrics::{Metric, of_chains};
 use crate::report::chart::chain_charts;
-use crate::report::html::{Cell, Table, escape};
-use crate::report::number::{fixed, percent, significant};
+use crate::report::data::ChainTraces;
+use crate::report::number::{fixed, of_metric, significant};
+use crate::report::table::{TableCell, table};
+use maud::{Markup, html};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-/// Beyond this the chains do not agree.
+/// The metric that says whether chains agree.
+const RHAT: &str = "rhat_log_likelihood";
+/// Beyond this they do not.
 const MIXED: f64 = 1.05;
 
-/// A table of R̂, ESS and acceptance, and the traces of some fits.
-pub fn chains(context: &Context<'_>) -> String {
+/// Stage, case and fold.
+type FitId<'a> = (&'a str, &'a str, i32);
+/// Metrics of a fit by name.
+type FitMetrics<'a> = BTreeMap<&'a str, f64>;
+
+/// A table of the diagnostics, and the traces of some fits.
+pub fn chains(context: &RunContext<'_>) -> Markup {
     let run = context.run;
-    let mut rows: BTreeMap<(&str, &str, i32), [Option<f64>; 3]> = BTreeMap::new();
-    let mut order: Vec<(&str, &str, i32)> = Vec::new();
+    let mut fits: Vec<(FitId<'_>, FitMetrics<'_>)> = Vec::new();
+    let mut places: BTreeMap<FitId<'_>, usize> = BTreeMap::new();
     for row in run.metrics.iter().filter(|row| row.split == "train" && row.stat == "value") {
-        let column = match row.metric.as_str() {
-            "rhat_log_likelihood" => 0,
-            "ess_log_likelihood" => 1,
-            "acceptance" => 2,
-            _ => continue,
-        };
+        if !of_chains().any(|metric| metric.name == row.metric) {
+            continue;
+        }
         let place = (row.stage.as_str(), row.case.as_str(), row.fold.unwrap_or(0));
-        if !rows.contains_key(&place) {
-            order.push(place);
-        }
-        rows.entry(place).or_default()[column] = row.value;
+        let position = *places.entry(place).or_insert_with(|| {
+            fits.push((place, BTreeMap::new()));
+            fits.len() - 1
+        });
+        fits[position].1.extend(row.value.map(|value| (row.metric.as_str(), value)));
     }
-    let mut out = String::new();
-    if !rows.is_empty() {
-        let all = |column: usize| rows.values().filter_map(move |row| row[column]);
-        let mixed = all(0).filter(|rhat| *rhat <= MIXED).count();
-        let worst = all(0).fold(f64::NAN, f64::max);
-        let least = all(1).fold(f64::NAN, f64::min);
-        if worst.is_nan() {
-            out.push_str("<p>R̂ and the effective sample size are not known: there were too few transitions.</p>\n");
-        } else {
-            let _ = writeln!(
-                out,
-                "<p>{mixed} of {} fits have mixed (R̂ of the log-likelihood up to {MIXED}); the worst R̂ is <strong>{}</strong>, the least \
-                 effective sample size <strong>{}</strong>.</p>",
-                rows.len(),
-                fixed(worst, 2),
-                fixed(least, 0)
-            );
+    let none = FitMetrics::new();
+    html! {
+        @if !fits.is_empty() {
+            (summary(&fits))
+            @let table = diagnostics(context, &fits);
+            @if fits.len() > 6 {
+                details { summary { "All " (fits.len()) " fits" } (table) }
+            } @else {
+                (table)
+            }
         }
-        let mut table = Table::new(
-            "Diagnostics of the chains",
-            true,
-            &["stage", "case", "fold#", "R̂#", "ESS#", "acceptance#", "mixed"],
-        );
-        for place in order {
-            let [rhat, ess, acceptance] = rows[&place];
-            let verdict = match rhat {
-                Some(rhat) if rhat <= MIXED => Cell::markup("<span class=good>yes</span>".to_owned()),
-                Some(_) => Cell::markup("<span class=bad>no</span>".to_owned()),
-                None => Cell::text("–"),
-            };
-            table.row([
-                Cell::text(place.0),
-                Cell::text(&case_title(run, place.1)),
-                Cell::number(Some(f64::from(place.2)), |fold| format!("{fold}")),
-                Cell::number(rhat, |value| fixed(value, 3)),
-                Cell::number(ess, |value| fixed(value, 0)),
-                Cell::number(acceptance, percent),
-                verdict,
-            ]);
-        }
-        let table = table.finish();
-        let long = rows.len() > 6;
-        if long {
-            let _ = writeln!(out, "<details><summary>All {} fits</summary>{table}</details>", rows.len());
-        } else {
-            out.push_str(&table);
+        @for fit in &run.chains {
+            @let place = (fit.stage.as_str(), fit.case.as_str(), fit.fold);
+            (traces(context, fit, places.get(&place).map_or(&none, |position| &fits[*position].1)))
         }
     }
-    for fit in &run.chains {
-        let [likelihood, acceptance, hyper @ ..] = &chain_charts(fit)[..] else { continue };
-        let found = rows.get(&(fit.stage.as_str(), fit.case.as_str(), fit.fold)).copied().unwrap_or_default();
-        let mut list = vec![
-            ("chains", fit.particles.len().to_string()),
-            ("EM iterations", fit.iterations.to_string()),
-            ("R̂ of the log-likelihood", found[0].map_or_else(|| "–".to_owned(), |value| fixed(value, 3))),
-            ("effective sample size", found[1].map_or_else(|| "–".to_owned(), |value| fixed(value, 0))),
-            ("acceptance", found[2].map_or_else(|| "–".to_owned(), percent)),
-        ];
-        let last = fit.particles.first().and_then(|points| points.last());
-        if let Some(last) = last.filter(|_| hyper.is_empty()) {
-            let length = last.length.map_or_else(String::new, |length| format!(", λ = {}", significant(length, 3)));
-            let held = format!("σ² = {}{length}, γ² = {}", significant(last.variance, 3), significant(last.noise, 3));
-            list.push(("hyper-parameters, held fixed", held));
+}
+
+fn summary(fits: &[(FitId<'_>, FitMetrics<'_>)]) -> Markup {
+    let all = |name: &'static str| fits.iter().filter_map(move |(_, values)| values.get(name).copied());
+    let mixed = all(RHAT).filter(|rhat| *rhat <= MIXED).count();
+    let worst = all(RHAT).fold(f64::NAN, f64::max);
+    let least = all("ess_log_likelihood").fold(f64::NAN, f64::min);
+    html! {
+        p {
+            @if worst.is_nan() {
+                "R̂ and the effective sample size are not known: there were too few transitions."
+            } @else {
+                (mixed) " of " (fits.len()) " fits have mixed (R̂ of the log-likelihood up to " (MIXED) "); the worst R̂ is "
+                strong { (fixed(worst, 2)) } ", the least effective sample size " strong { (fixed(least, 0)) } "."
+            }
         }
-        let _ = write!(
-            out,
-            "<h3>{}, {}, fold {}</h3>\n{}",
-            escape(&fit.stage),
-            escape(&case_title(run, &fit.case)),
-            fit.fold,
-            grid(
-                3,
-                &format!(
-                    "{likelihood}{acceptance}<div class=aside>{}<p>One thin line per chain. Shaded: the frozen chains, if there are any, that R̂ and the \
-                effective sample size come from.</p></div>{}",
-                    facts(&list),
-                    hyper.concat()
-                )
-            )
-        );
     }
-    out
+}
+
+fn diagnostics(context: &RunContext<'_>, fits: &[(FitId<'_>, FitMetrics<'_>)]) -> Markup {
+    let named: Vec<String> = of_chains().map(|metric| format!("{}#", metric.caption.unwrap_or(metric.name))).collect();
+    let mut headings = vec!["stage", "case", "fold#"];
+    headings.extend(named.iter().map(String::as_str));
+    headings.push("mixed");
+    let row = |((stage, case, fold), values): &(FitId<'_>, FitMetrics<'_>)| {
+        let verdict = match values.get(RHAT) {
+            Some(rhat) if *rhat <= MIXED => html! { span.good { "yes" } },
+            Some(_) => html! { span.bad { "no" } },
+            None => html! { "–" },
+        };
+        let value =
+            |metric: &Metric| TableCell::number(values.get(metric.name).copied(), |value| of_metric(metric, value));
+        let fold = TableCell::number(Some(f64::from(*fold)), |fold| format!("{fold}"));
+        let mut cells = vec![TableCell::new(stage), TableCell::new(context.case_title(case)), fold];
+        cells.extend(of_chains().map(value));
+        cells.push(TableCell::new(verdict));
+        cells
+    };
+    table("Diagnostics of the chains", &headings, fits.iter().map(row))
+}
+
+fn traces(context: &RunContext<'_>, fit: &ChainTraces, values: &FitMetrics<'_>) -> Markup {
+    let charts = chain_charts(fit);
+    let [likelihood, acceptance, hyper @ ..] = &charts[..] else { return Markup::default() };
+    let mut list = vec![("chains", fit.particles.len().to_string()), ("EM iterations", fit.iterations.to_string())];
+    list.extend(of_chains().map(|metric| {
+        (metric.words, values.get(metric.name).map_or_else(|| "–".to_owned(), |value| of_metric(metric, *value)))
+    }));
+    let last = fit.particles.first().and_then(|points| points.last());
+    if let Some(last) = last.filter(|_| hyper.is_empty()) {
+        let length = last.length.map_or_else(String::new, |length| format!(", λ = {}", significant(length, 3)));
+        let held = format!("σ² = {}{length}, γ² = {}", significant(last.variance, 3), significant(last.noise, 3));
+        list.push(("hyper-parameters, held fixed", held));
+    }
+    let figures = html! {
+        (likelihood) (acceptance)
+        div.aside {
+            (facts(&list))
+            p {
+                "One thin line per chain. Shaded: the frozen chains, if there are any, that R̂ and the effective sample size \
+                come from."
+            }
+        }
+        @for chart in hyper { (chart) }
+    };
+    html! {
+        h3 { (fit.stage) ", " (context.case_title(&fit.case)) ", fold " (fit.fold) }
+        (grid(3, [figures]))
+    }
 }

@@ -1,81 +1,67 @@
 //! What was read, what the run warned of, and what is missing.
 
-use super::Context;
-use crate::report::html::{Cell, Table, Text, escape};
+use super::RunContext;
 use crate::report::number::count;
-use std::fmt::Write as _;
+use crate::report::table::{TableCell, table};
+use maud::{Markup, html};
 
 /// Files that are listed.
 const FILES: usize = 200;
 
 /// Files, rows and warnings.
-pub fn checks(context: &Context<'_>) -> String {
+pub fn checks(context: &RunContext<'_>) -> Markup {
     let run = context.run;
-    let mut out = String::new();
     let missing: u64 = run.predicted.iter().map(|predicted| predicted.missing).sum();
-    if missing > 0 {
-        let _ = writeln!(out, "<p><span class=bad>{}</span> rows could not be predicted.</p>", count(missing));
+    let files = run.inputs.iter().take(FILES).map(|input| {
+        let hash = html! { code { (input.sha256.get(..16).unwrap_or(&input.sha256)) } };
+        vec![TableCell::new(&input.path), TableCell::count(input.rows), TableCell::new(hash)]
+    });
+    html! {
+        @if missing > 0 { p { span.bad { (count(missing)) } " rows could not be predicted." } }
+        (warnings(&run.warnings))
+        @if !run.inputs.is_empty() { (table("Files that were read", &["file", "rows#", "SHA-256"], files)) }
+        @if run.inputs.len() > FILES { p.quiet { "and " (run.inputs.len() - FILES) " more files" } }
     }
-    out.push_str(&warnings(&run.warnings));
-    if !run.inputs.is_empty() {
-        let mut table = Table::new("Files that were read", true, &["file", "rows#", "SHA-256"]);
-        for input in run.inputs.iter().take(FILES) {
-            table.row([
-                Cell::text(&input.path),
-                Cell::number(input.rows.map(|rows| rows as f64), |rows| count(rows as u64)),
-                Cell::markup(format!("<code>{}</code>", Text(input.sha256.get(..16).unwrap_or(&input.sha256)))),
-            ]);
-        }
-        out.push_str(&table.finish());
-        if run.inputs.len() > FILES {
-            let _ = writeln!(out, "<p class=quiet>and {} more files</p>", run.inputs.len() - FILES);
-        }
-    }
-    out
 }
 
 /// Warnings that differ in their place and numbers only stand together.
-fn warnings(texts: &[String]) -> String {
+fn warnings(texts: &[String]) -> Markup {
     if texts.is_empty() {
-        return "<p><span class=good>No warnings.</span></p>\n".to_owned();
+        return html! { p { span.good { "No warnings." } } };
     }
-    let mut kinds: Vec<(String, Vec<&String>)> = Vec::new();
+    let mut kinds: Vec<(String, &String, Vec<&String>)> = Vec::new();
     for text in texts {
         let message = text.split_once(": ").map_or(text.as_str(), |(_, message)| message);
         let key: String =
             message.chars().filter(|character| !character.is_ascii_digit() && *character != '.').collect();
-        match kinds.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, alike)) => alike.push(text),
-            None => kinds.push((key, vec![text])),
+        match kinds.iter_mut().find(|(known, ..)| *known == key) {
+            Some((_, _, alike)) => alike.push(text),
+            None => kinds.push((key, text, Vec::new())),
         }
     }
-    let plural = if texts.len() == 1 { "" } else { "s" };
-    let mut out = format!("<p><span class=warn>{} warning{plural}</span></p><ul>", count(texts.len() as u64));
-    for (_, alike) in kinds {
-        let Some((first, rest)) = alike.split_first() else { continue };
-        let _ = write!(out, "<li>{}", with_code(first));
-        if !rest.is_empty() {
-            let _ = write!(out, "<details><summary>and {} like it</summary><ul>", rest.len());
-            for text in rest {
-                let _ = write!(out, "<li>{}</li>", with_code(text));
+    html! {
+        p { span.warn { (count(texts.len() as u64)) " warning" @if texts.len() > 1 { "s" } } }
+        ul {
+            @for (_, first, rest) in kinds {
+                li {
+                    (with_code(first))
+                    @if !rest.is_empty() {
+                        details {
+                            summary { "and " (rest.len()) " like it" }
+                            ul { @for text in rest { li { (with_code(text)) } } }
+                        }
+                    }
+                }
             }
-            out.push_str("</ul></details>");
         }
-        out.push_str("</li>");
     }
-    out.push_str("</ul>\n");
-    out
 }
 
 /// Text with words between backticks set as code.
-fn with_code(text: &str) -> String {
-    let mut out = String::new();
-    for (position, piece) in text.split('`').enumerate() {
-        let _ = if position % 2 == 1 {
-            write!(out, "<code>{}</code>", Text(piece))
-        } else {
-            write!(out, "{}", escape(piece))
-        };
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (position, piece) in text.split('`').enumerate() {
+            @if position % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
     }
-    out
 }

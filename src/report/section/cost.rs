@@ -1,38 +1,26 @@
 //! Where the time went, by stage and phase.
 
-use super::{Context, facts, grid};
+use super::{RunContext, facts, grid};
 use crate::report::chart::{PhaseBar, phase_chart};
-use crate::report::data::Cost;
-use crate::report::html::{Cell, Table, Text};
+use crate::report::data::CaseCost;
 use crate::report::number::{bytes, count, seconds};
-use crate::report::series::{COLOURS, class};
-use std::fmt::Write as _;
+use crate::report::select::distinct;
+use crate::report::series::class;
+use crate::report::table::{TableCell, table};
+use maud::{Markup, html};
 
 /// A chart and a table; `offline.…` phases are parts of `offline`.
-pub fn cost(context: &Context<'_>) -> String {
-    let mut sums: Vec<Cost> = Vec::new();
+pub fn cost(context: &RunContext<'_>) -> Markup {
+    let mut sums: Vec<CaseCost> = Vec::new();
     for cost in &context.run.costs {
         match sums.iter_mut().find(|sum| sum.stage == cost.stage && sum.phase == cost.phase) {
-            Some(sum) => {
-                sum.pieces += cost.pieces;
-                sum.cached += cost.cached;
-                sum.wall_s += cost.wall_s;
-                sum.cpu_s += cost.cpu_s;
-                sum.rows += cost.rows;
-                sum.peak_rss_bytes = sum.peak_rss_bytes.max(cost.peak_rss_bytes);
-            }
+            Some(sum) => sum.add(cost),
             None => sums.push(cost.clone()),
         }
     }
-    let whole = |stage: &str| -> f64 {
-        sums.iter().filter(|sum| sum.stage == stage && !sum.phase.contains('.')).map(|sum| sum.wall_s).sum()
-    };
-    let mut stages: Vec<&str> = Vec::new();
-    for sum in &sums {
-        if !stages.contains(&sum.stage.as_str()) {
-            stages.push(&sum.stage);
-        }
-    }
+    let top = || sums.iter().filter(|sum| !sum.phase.contains('.'));
+    let whole = |stage: &str| -> f64 { top().filter(|sum| sum.stage == stage).map(|sum| sum.wall_s).sum() };
+    let stages: Vec<&str> = distinct(sums.iter().map(|sum| sum.stage.as_str()));
     let total: f64 = stages.iter().map(|stage| whole(stage)).sum();
     let (large, small): (Vec<&str>, Vec<&str>) = stages.iter().partition(|stage| whole(stage) >= 0.01 * total);
     let mut phases: Vec<String> = Vec::new();
@@ -44,18 +32,7 @@ pub fn cost(context: &Context<'_>) -> String {
         let parts = vec![("others".to_owned(), phases.len() - 1, small.iter().map(|stage| whole(stage)).sum())];
         bars.push(PhaseBar { name, parts });
     }
-    let Some(chart) = phase_chart(&bars) else { return String::new() };
-    let mut legend = "<ul class=legend>".to_owned();
-    for (series, phase) in phases.iter().enumerate() {
-        let _ = write!(
-            legend,
-            "<li class=\"{}\"><svg viewBox=\"0 0 14 12\" width=14 height=12 aria-hidden=true><rect class=bar x=1 y=1 width=12 height=10 /></svg>{}</li>",
-            class(series % COLOURS),
-            Text(phase)
-        );
-    }
-    legend.push_str("</ul>\n");
-    let top = || sums.iter().filter(|sum| !sum.phase.contains('.'));
+    let Some(chart) = phase_chart(&bars) else { return Markup::default() };
     let list = [
         ("wall clock of all stages", seconds(total)),
         ("processor time", seconds(top().map(|sum| sum.cpu_s).sum())),
@@ -63,37 +40,51 @@ pub fn cost(context: &Context<'_>) -> String {
         ("pieces of work", count(top().map(|sum| sum.pieces).sum())),
         ("of these from the cache", count(top().map(|sum| sum.cached).sum())),
     ];
-    let mut out = grid(
-        2,
-        &format!(
-            "<div>{chart}{legend}</div><div class=aside>{}<p>Times of work that came from the cache are those of the run that did it.</p></div>",
-            facts(&list)
-        ),
-    );
-    let mut table = Table::new(
-        "Time and memory by stage and phase",
-        true,
-        &["stage", "phase", "pieces#", "from cache#", "wall clock#", "processor#", "rows#", "memory peak#"],
-    );
-    for sum in &sums {
-        table.row([
-            Cell::text(&sum.stage),
-            Cell::text(&sum.phase),
-            Cell::number(Some(sum.pieces as f64), |value| count(value as u64)),
-            Cell::number(Some(sum.cached as f64), |value| count(value as u64)),
-            Cell::number(Some(sum.wall_s), seconds),
-            Cell::number(Some(sum.cpu_s), seconds),
-            Cell::number(Some(sum.rows as f64), |value| count(value as u64)),
-            Cell::number(Some(sum.peak_rss_bytes as f64), bytes),
-        ]);
+    let figures = html! {
+        div {
+            (chart)
+            ul.legend {
+                @for (series, phase) in phases.iter().enumerate() {
+                    li class=(class(series)) {
+                        svg viewBox="0 0 14 12" width="14" height="12" aria-hidden="true" {
+                            rect.bar x="1" y="1" width="12" height="10" {}
+                        }
+                        (phase)
+                    }
+                }
+            }
+        }
+        div.aside {
+            (facts(&list))
+            p { "Times of work that came from the cache are those of the run that did it." }
+        }
+    };
+    let caption = "Time and memory by stage and phase";
+    html! {
+        (grid(2, [figures]))
+        details { summary { (caption) } (table(caption, &COLUMNS, sums.iter().map(row))) }
     }
-    let _ = writeln!(out, "<details><summary>Time and memory by stage and phase</summary>{}</details>", table.finish());
-    out
+}
+
+const COLUMNS: [&str; 8] =
+    ["stage", "phase", "pieces#", "from cache#", "wall clock#", "processor#", "rows#", "memory peak#"];
+
+fn row(sum: &CaseCost) -> Vec<TableCell> {
+    vec![
+        TableCell::new(&sum.stage),
+        TableCell::new(&sum.phase),
+        TableCell::count(Some(sum.pieces)),
+        TableCell::count(Some(sum.cached)),
+        TableCell::number(Some(sum.wall_s), seconds),
+        TableCell::number(Some(sum.cpu_s), seconds),
+        TableCell::number(Some(sum.rows as f64), |value| count(value as u64)),
+        TableCell::number(Some(sum.peak_rss_bytes as f64), bytes),
+    ]
 }
 
 /// The parts of a stage: sub-phases where there are any, and what they leave of the phase they belong to.
-fn bar(stage: &str, sums: &[Cost], phases: &mut Vec<String>) -> PhaseBar {
-    let own: Vec<&Cost> = sums.iter().filter(|sum| sum.stage == stage).collect();
+fn bar(stage: &str, sums: &[CaseCost], phases: &mut Vec<String>) -> PhaseBar {
+    let own: Vec<&CaseCost> = sums.iter().filter(|sum| sum.stage == stage).collect();
     let mut parts = Vec::new();
     let mut add = |phase: &str, time: f64| {
         let series = phases.iter().position(|known| known == phase).unwrap_or_else(|| {
@@ -104,7 +95,7 @@ fn bar(stage: &str, sums: &[Cost], phases: &mut Vec<String>) -> PhaseBar {
     };
     for cost in own.iter().filter(|cost| !cost.phase.contains('.')) {
         let prefix = format!("{}.", cost.phase);
-        let inner: Vec<&&Cost> = own.iter().filter(|other| other.phase.starts_with(&prefix)).collect();
+        let inner: Vec<&&CaseCost> = own.iter().filter(|other| other.phase.starts_with(&prefix)).collect();
         let mut rest = cost.wall_s;
         for part in &inner {
             add(&part.phase, part.wall_s);

@@ -12,83 +12,118 @@ mod overview;
 mod quality;
 mod sweep;
 
-pub(super) use cases::cases;
-pub(super) use chains::chains;
-pub(super) use checks::checks;
-pub(super) use cost::cost;
-pub(super) use drift::drift;
-pub(super) use fits::fits;
 pub(super) use headline::headline;
-pub(super) use origin::origin;
-pub(super) use overview::{overview, status_class};
-pub(super) use quality::quality;
-pub(super) use sweep::sweep;
+pub(super) use overview::{chip, overview};
 
-use super::data::RunReport;
-use super::html::Text;
+use super::data::{CaseCost, RunReport};
+use super::number::fixed;
 use super::select::{method_name, name};
+use crate::tables::Timestamp;
+use maud::{Markup, html};
+
+/// A part of the page with its heading.
+pub(super) struct PagePart {
+    /// Where links lead.
+    pub id: String,
+    /// Heading.
+    pub title: &'static str,
+    /// What is under it; a part without anything is left out.
+    pub body: Markup,
+}
 
 /// What sections of one run share.
-pub(super) struct Context<'a> {
+pub(super) struct RunContext<'a> {
     /// The run.
     pub run: &'a RunReport,
     /// Makes ids differ between runs on one page.
     pub id: String,
 }
 
-impl Context<'_> {
+impl RunContext<'_> {
+    /// The parts of a run that there is something to say about, in order.
+    pub fn parts(&self) -> Vec<PagePart> {
+        let parts = [
+            ("cases", "Cases", cases::cases(self)),
+            ("sweep", "Comparison", sweep::sweep(self)),
+            ("fits", "Functions", fits::fits(self)),
+            ("quality", "Predictions", quality::quality(self)),
+            ("chains", "Markov chains", chains::chains(self)),
+            ("drift", "Drift over scoring runs", drift::drift(&self.run.drift)),
+            ("cost", "Time", cost::cost(self)),
+            ("checks", "Data checks", checks::checks(self)),
+            ("origin", "Pipeline and origin", origin::origin(self)),
+        ];
+        let named =
+            parts.into_iter().map(|(name, title, body)| PagePart { id: format!("{}-{name}", self.id), title, body });
+        named.filter(|part| !part.body.0.is_empty()).collect()
+    }
+
     /// The predict stage whose rows an evaluate stage compares.
-    pub fn predict_stage(&self, evaluate: &str) -> Option<String> {
-        let inputs = |id: &str| self.run.graph.iter().find(|stage| stage.id == id).map(|stage| stage.inputs.clone());
-        match inputs(evaluate) {
-            Some(inputs) => inputs.into_iter().next(),
+    pub fn predict_stage(&self, evaluate: &str) -> Option<&str> {
+        match self.run.graph.iter().find(|stage| stage.id == evaluate) {
+            Some(stage) => stage.inputs.first().map(String::as_str),
             // Without the pipeline at hand: the only predict stage there is.
-            None => match self.run.predicted.first() {
-                Some(first) if self.run.predicted.iter().all(|other| other.stage == first.stage) => {
-                    Some(first.stage.clone())
-                }
-                _ => None,
-            },
+            None => {
+                let first = self.run.predicted.first()?;
+                self.run.predicted.iter().all(|other| other.stage == first.stage).then_some(first.stage.as_str())
+            }
         }
     }
 
-    /// The train stage behind an evaluate stage.
-    pub fn train_stage(&self, evaluate: &str) -> Option<String> {
+    fn train_stage(&self, evaluate: &str) -> Option<&str> {
         let predict = self.predict_stage(evaluate)?;
         let inputs = &self.run.graph.iter().find(|stage| stage.id == predict)?.inputs;
         let is_train = |id: &&String| self.run.graph.iter().any(|stage| stage.id == **id && stage.kind == "train");
-        inputs.iter().find(is_train).cloned()
+        inputs.iter().find(is_train).map(String::as_str)
     }
-}
 
-/// A part of the page with its heading; nothing when it would be empty.
-pub(super) fn part(context: &Context<'_>, name: &str, title: &str, body: &str) -> String {
-    if body.trim().is_empty() {
-        return String::new();
+    /// What training cost that an evaluate stage is about, for some cases.
+    pub fn training(&self, evaluate: &str, cases: &[String]) -> Option<CaseCost> {
+        self.cost(self.train_stage(evaluate)?, "offline", cases)
     }
-    format!("<section id=\"{}-{name}\"><h2>{}</h2>\n{body}</section>\n", context.id, Text(title))
-}
 
-/// Figures side by side, so many in a row where there is room.
-pub(super) fn grid(columns: u8, figures: &str) -> String {
-    if figures.is_empty() { String::new() } else { format!("<div class=\"grid g{columns}\">\n{figures}</div>\n") }
-}
+    /// What prediction cost, likewise.
+    pub fn prediction(&self, evaluate: &str, cases: &[String]) -> Option<CaseCost> {
+        self.cost(self.predict_stage(evaluate)?, "online", cases)
+    }
 
-/// What a case is called: its matrix values, or its method where there are none.
-pub(super) fn case_title(run: &RunReport, label: &str) -> String {
-    match run.cases.iter().find(|case| case.label == label) {
-        Some(case) if !case.values.is_empty() => name(&case.values),
-        _ => {
-            let method = run.metrics.iter().find(|row| row.case == label).map(|row| method_name(&row.method));
-            method.filter(|method| !method.is_empty()).unwrap_or(label).to_owned()
+    fn cost(&self, stage: &str, phase: &str, cases: &[String]) -> Option<CaseCost> {
+        let own = |cost: &&CaseCost| cost.stage == stage && cost.phase == phase && cases.contains(&cost.case);
+        self.run.costs.iter().filter(own).cloned().reduce(|mut sum, cost| {
+            sum.add(&cost);
+            sum
+        })
+    }
+
+    /// What a case is called: its matrix values, or its method where there are none.
+    pub fn case_title(&self, label: &str) -> String {
+        match self.run.cases.iter().find(|case| case.label == label) {
+            Some(case) if !case.values.is_empty() => name(&case.values),
+            _ => {
+                let method = self.run.metrics.iter().find(|row| row.case == label).map(|row| method_name(&row.method));
+                method.filter(|method| !method.is_empty()).unwrap_or(label).to_owned()
+            }
         }
     }
 }
 
+/// Figures side by side, so many in a row where there is room.
+fn grid(columns: u8, figures: impl IntoIterator<Item = Markup>) -> Markup {
+    let figures: String = figures.into_iter().map(Markup::into_string).collect();
+    html! { @if !figures.is_empty() { div class={ "grid g" (columns) } { (maud::PreEscaped(figures)) } } }
+}
+
 /// Facts beside a chart.
-pub(super) fn facts(facts: &[(&str, String)]) -> String {
-    let item = |out: String, (name, value): &(&str, String)| {
-        format!("{out}<div><dt>{name}</dt><dd>{}</dd></div>", Text(value))
-    };
-    format!("<dl class=facts>{}</dl>\n", facts.iter().fold(String::new(), item))
+fn facts(facts: &[(&str, String)]) -> Markup {
+    html! { dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
+}
+
+/// A mean and its deviation, where there is one.
+fn plus_minus(mean: f64, std: Option<f64>, decimals: usize) -> Markup {
+    html! { (fixed(mean, decimals)) @if let Some(std) = std { " " span.pm { "± " (fixed(std, decimals)) } } }
+}
+
+/// `2026-01-31 12:00:00`.
+pub(super) fn to_the_second(time: Timestamp) -> String {
+    time.to_string().split('.').next().unwrap_or_default().replace('T', " ")
 }

@@ -1,179 +1,165 @@
 //! Metrics and times against the matrix variables, one line per method.
 
-use super::{Context, grid};
+use super::{RunContext, grid};
+use crate::eval::metrics::{Metric, of_predictions};
 use crate::report::chart::{Across, Labels, Line, LinePoint, line_chart};
-use crate::report::data::Cost;
-use crate::report::html::escape;
-use crate::report::number::{seconds, significant};
-use crate::report::select::{Group, Measured, Stat, groups, method_name, name, nominal};
+use crate::report::data::CaseCost;
+use crate::report::number::{of_metric, seconds};
+use crate::report::select::{FoldValues, Group, MeanStd, distinct, groups, method_name, name};
 use crate::report::series::{COLOURS, legend};
-use std::fmt::Write as _;
-
-/// Metrics that have a chart.
-const SHOWN: [(&str, &str); 4] =
-    [("smse", "SMSE"), ("mnll", "MNLL"), ("crps", "CRPS"), ("coverage_95", "Coverage of 95 % intervals")];
-
-/// A figure of a group of cases by name.
-type Figure<'a> = (String, Option<f64>, bool, Box<dyn Fn(&str, &Group) -> Option<Stat> + 'a>);
+use maud::{Markup, html};
 
 /// Charts of every variable that has more than one value; without any, the stages are compared.
-pub fn sweep(context: &Context<'_>) -> String {
-    let measured = Measured::new(&context.run.metrics);
+pub fn sweep(context: &RunContext<'_>) -> Markup {
+    let measured = FoldValues::new(&context.run.metrics);
     let groups = groups(&context.run.cases);
-    let mut variables: Vec<String> = Vec::new();
-    for (name, _) in groups.iter().flat_map(|group| &group.values) {
-        if name != "method" && !variables.contains(name) {
-            variables.push(name.clone());
-        }
-    }
-    variables.retain(|variable| distinct(&groups, variable).len() > 1);
-    let mut out = String::new();
-    for stage in measured.stages() {
-        for variable in &variables {
-            if measured.stages().len() > 1 || variables.len() > 1 {
-                let _ = writeln!(out, "<h3>{}: against {}</h3>", escape(stage), escape(variable));
+    let names = groups.iter().flat_map(|group| &group.values).map(|(name, _)| name.as_str());
+    let mut variables: Vec<&str> = distinct(names.filter(|name| *name != "method"));
+    variables.retain(|variable| distinct(groups.iter().map(|group| group.value(variable))).len() > 1);
+    let shown = Comparison { context, measured: &measured, groups: &groups };
+    html! {
+        @for stage in measured.stages() {
+            @for variable in &variables {
+                @if measured.stages().len() > 1 || variables.len() > 1 { h3 { (stage) ": against " (variable) } }
+                (shown.against(stage, variable))
             }
-            out.push_str(&against(context, &measured, &groups, stage, variable));
+        }
+        @if variables.is_empty() && (groups.len() > 1 || measured.stages().len() > 1) { (shown.by_stage()) }
+    }
+}
+
+/// A chart: a metric of the evaluate stage, or a time of the stages behind it.
+#[derive(Clone, Copy)]
+enum Figure {
+    Metric(&'static Metric, &'static str),
+    Training,
+    Prediction,
+}
+
+impl Figure {
+    fn all() -> impl Iterator<Item = Self> {
+        let metrics = of_predictions().filter_map(|metric| Some(Self::Metric(metric, metric.caption?)));
+        metrics.chain([Self::Training, Self::Prediction])
+    }
+
+    const fn caption(self) -> &'static str {
+        match self {
+            Self::Metric(_, caption) => caption,
+            Self::Training => "Training (offline), seconds per fold",
+            Self::Prediction => "Prediction (online), seconds per fold",
         }
     }
-    if variables.is_empty() && (groups.len() > 1 || measured.stages().len() > 1) {
-        out.push_str(&by_stage(context, &measured, &groups));
+
+    fn show(self, value: f64) -> String {
+        if let Self::Metric(metric, _) = self { of_metric(metric, value) } else { seconds(value) }
     }
-    out
+
+    fn point(self, at: usize, stat: MeanStd, what: &str) -> LinePoint {
+        let std = stat.std.map_or_else(String::new, |std| format!(" ± {}", self.show(std)));
+        let over = if stat.count > 1 { format!(" ({} values)", stat.count) } else { String::new() };
+        LinePoint { at, mean: stat.mean, std: stat.std, words: format!("{what}: {}{std}{over}", self.show(stat.mean)) }
+    }
 }
 
-fn distinct(groups: &[Group], variable: &str) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    for group in groups {
-        let value = value_of(group, variable);
-        if !values.contains(&value) {
-            values.push(value);
+/// Seconds of a piece of work.
+fn per_piece(cost: &CaseCost) -> MeanStd {
+    let count = cost.pieces as f64;
+    let mean = cost.wall_s / count;
+    let std = (cost.pieces > 1).then(|| ((cost.wall_squares - count * mean * mean) / (count - 1.0)).max(0.0).sqrt());
+    MeanStd { mean, std, count: cost.pieces as usize }
+}
+
+struct Comparison<'a> {
+    context: &'a RunContext<'a>,
+    measured: &'a FoldValues<'a>,
+    groups: &'a [Group],
+}
+
+impl Comparison<'_> {
+    fn stat(&self, figure: Figure, stage: &str, group: &Group) -> Option<MeanStd> {
+        match figure {
+            Figure::Metric(metric, _) => self.measured.stat(stage, &group.cases, metric.name),
+            Figure::Training => self.context.training(stage, &group.cases).as_ref().map(per_piece),
+            Figure::Prediction => self.context.prediction(stage, &group.cases).as_ref().map(per_piece),
         }
     }
-    values
-}
 
-fn value_of(group: &Group, variable: &str) -> String {
-    group.values.iter().find(|(name, _)| name == variable).map_or_else(|| "–".to_owned(), |(_, value)| value.clone())
-}
-
-/// What is drawn: metrics of the evaluate stage, then times of the stages behind it.
-fn figures<'a>(context: &'a Context<'_>, measured: &'a Measured<'a>) -> Vec<Figure<'a>> {
-    let mut figures: Vec<Figure<'a>> = Vec::new();
-    for (metric, caption) in SHOWN {
-        let stat = move |stage: &str, group: &Group| measured.stat(stage, &group.cases, metric);
-        figures.push((caption.to_owned(), nominal(metric), false, Box::new(stat)));
-    }
-    let time = |caption: &str, phase: &'static str| -> Figure<'a> {
-        let stat = move |stage: &str, group: &Group| {
-            let id = if phase == "offline" { context.train_stage(stage) } else { context.predict_stage(stage) }?;
-            let own = |cost: &&Cost| cost.stage == id && cost.phase == phase && group.cases.contains(&cost.case);
-            pooled(context.run.costs.iter().filter(own))
+    /// All figures against one variable; cases that share their other values are a line.
+    fn against(&self, stage: &str, variable: &str) -> Markup {
+        let values: Vec<&str> = distinct(self.groups.iter().map(|group| group.value(variable)));
+        let numbers: Option<Vec<(f64, &str)>> = values
+            .iter()
+            .map(|value| Some((value.parse().ok().filter(|number: &f64| number.is_finite())?, *value)))
+            .collect();
+        let (across, values): (Across, Vec<&str>) = if let Some(mut numbers) = numbers {
+            numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (numbers, values) = numbers.into_iter().unzip();
+            (Across::Numbers(numbers), values)
+        } else {
+            (Across::Names(values.iter().map(|value| (*value).to_owned()).collect()), values)
         };
-        (caption.to_owned(), None, true, Box::new(stat))
-    };
-    figures.push(time("Training (offline), seconds per fold", "offline"));
-    figures.push(time("Prediction (online), seconds per fold", "online"));
-    figures
-}
-
-fn pooled<'a>(costs: impl Iterator<Item = &'a Cost>) -> Option<Stat> {
-    let (wall, squares, pieces) =
-        costs.fold((0.0, 0.0, 0), |sum, cost| (sum.0 + cost.wall_s, sum.1 + cost.wall_squares, sum.2 + cost.pieces));
-    if pieces == 0 {
-        return None;
-    }
-    let count = pieces as f64;
-    let mean = wall / count;
-    let std = (pieces > 1).then(|| ((squares - count * mean * mean) / (count - 1.0)).max(0.0).sqrt());
-    Some(Stat { mean, std, count: pieces as usize })
-}
-
-/// All figures against one variable; cases that share their other values are a line.
-fn against(context: &Context<'_>, measured: &Measured<'_>, groups: &[Group], stage: &str, variable: &str) -> String {
-    let values = distinct(groups, variable);
-    let numbers: Option<Vec<f64>> =
-        values.iter().map(|value| value.parse().ok().filter(|value: &f64| value.is_finite())).collect();
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    if let Some(numbers) = &numbers {
-        order.sort_by(|a, b| numbers[*a].total_cmp(&numbers[*b]));
-    }
-    let values: Vec<String> = order.iter().map(|at| values[*at].clone()).collect();
-    let across = match numbers {
-        Some(numbers) => Across::Numbers(order.iter().map(|at| numbers[*at]).collect()),
-        None => Across::Names(values.clone()),
-    };
-    let method = |group: &Group| measured.method(stage, &group.cases).unwrap_or_default().to_owned();
-    let rest = |group: &Group| -> String {
-        let others: Vec<(String, String)> = group.values.iter().filter(|(name, _)| name != variable).cloned().collect();
-        if others.is_empty() { method_name(&method(group)).to_owned() } else { name(&others) }
-    };
-    let mut names: Vec<String> = Vec::new();
-    for group in groups {
-        if !names.contains(&rest(group)) {
-            names.push(rest(group));
-        }
-    }
-    let left_out = names.len().saturating_sub(COLOURS);
-    names.truncate(COLOURS);
-    let mut figures_out = String::new();
-    for (caption, nominal, time, stat) in figures(context, measured) {
-        let line = |(series, name): (usize, &String)| {
-            let points = values.iter().enumerate().filter_map(|(at, value)| {
-                let group = groups.iter().find(|group| rest(group) == *name && value_of(group, variable) == *value)?;
-                let stat = stat(stage, group)?;
-                Some(point(at, stat, &format!("{name}, {variable} = {value}"), time))
-            });
-            Line { series, points: points.collect() }
+        let rest = |group: &Group| -> String {
+            let others: Vec<(String, String)> =
+                group.values.iter().filter(|(name, _)| name != variable).cloned().collect();
+            let method = || self.measured.method(stage, &group.cases).unwrap_or_default();
+            if others.is_empty() { method_name(method()).to_owned() } else { name(&others) }
         };
-        let lines: Vec<Line> = names.iter().enumerate().map(line).filter(|line| !line.points.is_empty()).collect();
-        if lines.is_empty() {
-            continue;
+        let mut names: Vec<String> = distinct(self.groups.iter().map(rest));
+        let left_out = names.len().saturating_sub(COLOURS);
+        names.truncate(COLOURS);
+        let points = |figure: Figure, series: usize| {
+            let name = &names[series];
+            let point = |(at, value): (usize, &&str)| {
+                let is = |group: &&Group| rest(group) == *name && group.value(variable) == *value;
+                let stat = self.stat(figure, stage, self.groups.iter().find(is)?)?;
+                Some(figure.point(at, stat, &format!("{name}, {variable} = {value}")))
+            };
+            values.iter().enumerate().filter_map(point).collect()
+        };
+        html! {
+            (charts(variable, &across, names.len(), points))
+            (legend(names.iter().enumerate()))
+            @if left_out > 0 { p.quiet { (left_out) " more combinations are in the table only." } }
         }
-        let labels =
-            Labels { caption: &caption, x: variable, y: "", reference: nominal.map(|value| (value, "nominal")) };
-        figures_out.push_str(&line_chart(if time { "time" } else { "metric" }, &labels, &across, &lines, time));
     }
-    let entries: Vec<(usize, String)> = names.into_iter().enumerate().collect();
-    let more = if left_out > 0 {
-        format!("<p class=quiet>{left_out} more combinations are in the table only.</p>\n")
-    } else {
-        String::new()
-    };
-    format!("{}{}{more}", grid(3, &figures_out), legend(&entries))
-}
 
-fn point(at: usize, stat: Stat, what: &str, time: bool) -> LinePoint {
-    let show = |value: f64| if time { seconds(value) } else { significant(value, 4) };
-    let std = stat.std.map_or_else(String::new, |std| format!(" ± {}", show(std)));
-    let over = if stat.count > 1 { format!(" ({} values)", stat.count) } else { String::new() };
-    LinePoint { at, mean: stat.mean, std: stat.std, words: format!("{what}: {}{std}{over}", show(stat.mean)) }
-}
-
-/// Without a variable: all methods side by side, for every evaluate stage.
-fn by_stage(context: &Context<'_>, measured: &Measured<'_>, groups: &[Group]) -> String {
-    let stages: Vec<String> = measured.stages().iter().map(|stage| (*stage).to_owned()).collect();
-    let shown = &groups[..groups.len().min(COLOURS)];
-    // One stage only: its methods are named along the axis.
-    let alone = stages.len() == 1;
-    let names = if alone { shown.iter().map(|group| group.name.clone()).collect() } else { stages.clone() };
-    let mut figures_out = String::new();
-    for (caption, nominal, time, stat) in figures(context, measured) {
-        let line = |(series, group): (usize, &Group)| {
-            let points = stages.iter().enumerate().filter_map(|(at, stage)| {
+    /// Without a variable: all methods side by side, for every evaluate stage.
+    fn by_stage(&self) -> Markup {
+        let stages = self.measured.stages();
+        let shown = &self.groups[..self.groups.len().min(COLOURS)];
+        // One stage only: its methods are named along the axis.
+        let alone = stages.len() == 1;
+        let names = if alone {
+            shown.iter().map(|group| group.name.clone()).collect()
+        } else {
+            stages.iter().map(|stage| (*stage).to_owned()).collect()
+        };
+        let points = |figure: Figure, series: usize| {
+            let point = |(at, stage): (usize, &&str)| {
                 let at = if alone { series } else { at };
-                Some(point(at, stat(stage, group)?, &format!("{stage}, {}", group.name), time))
-            });
-            Line { series, points: points.collect() }
+                let stat = self.stat(figure, stage, &shown[series])?;
+                Some(figure.point(at, stat, &format!("{stage}, {}", shown[series].name)))
+            };
+            stages.iter().enumerate().filter_map(point).collect()
         };
-        let lines: Vec<Line> = shown.iter().enumerate().map(line).filter(|line| !line.points.is_empty()).collect();
-        if lines.is_empty() {
-            continue;
+        html! {
+            (charts("", &Across::Names(names), shown.len(), points))
+            @if !alone { (legend(shown.iter().map(|group| &group.name).enumerate())) }
         }
-        let labels = Labels { caption: &caption, x: "", y: "", reference: nominal.map(|value| (value, "nominal")) };
-        let across = Across::Names(names.clone());
-        figures_out.push_str(&line_chart(if time { "time" } else { "metric" }, &labels, &across, &lines, time));
     }
-    let entries: Vec<(usize, String)> = shown.iter().map(|group| group.name.clone()).enumerate().collect();
-    format!("{}{}", grid(3, &figures_out), if alone { String::new() } else { legend(&entries) })
+}
+
+/// All figures with so many lines; `points` gives those of one.
+fn charts(x: &str, across: &Across, lines: usize, points: impl Fn(Figure, usize) -> Vec<LinePoint>) -> Markup {
+    let chart = |figure: Figure| {
+        let line = |series| Line { series, points: points(figure, series) };
+        let lines: Vec<Line> = (0..lines).map(line).filter(|line| !line.points.is_empty()).collect();
+        let (is_time, reference) = match figure {
+            Figure::Metric(metric, _) => (false, metric.nominal().map(|value| (value, "nominal"))),
+            Figure::Training | Figure::Prediction => (true, None),
+        };
+        let labels = Labels { caption: figure.caption(), x, reference };
+        (!lines.is_empty()).then(|| line_chart(&labels, across, &lines, is_time))
+    };
+    grid(3, Figure::all().filter_map(chart))
 }

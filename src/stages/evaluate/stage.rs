@@ -79,10 +79,11 @@ impl Stage for Evaluate {
 }
 
 fn headline(rows: &[MetricRow]) -> String {
-    let value = |stat: &str| rows.iter().find(|row| row.metric == "smse" && row.stat == stat).and_then(|row| row.value);
+    let metric = crate::eval::metrics::headline();
+    let value = |stat: &str| rows.iter().find(|row| row.metric == metric && row.stat == stat).and_then(|row| row.value);
     match (value("mean"), value("std")) {
-        (Some(mean), Some(std)) => format!("smse {mean:.4} ± {std:.4}"),
-        (Some(mean), None) => format!("smse {mean:.4}"),
+        (Some(mean), Some(std)) => format!("{metric} {mean:.4} ± {std:.4}"),
+        (Some(mean), None) => format!("{metric} {mean:.4}"),
         _ => "metrics".to_owned(),
     }
 }

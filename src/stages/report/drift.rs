@@ -1,13 +1,13 @@
 //! What scoring runs said about their data, run after run.
 
 use super::Subject;
+use crate::eval::metrics::of_drift;
 use crate::report::DriftPoint;
 use crate::store::{RunId, read_known};
 use crate::tables::{MetricRow, TableKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-const METRICS: [&str; 3] = ["rows_invalid", "share_outside_range", "variance_ratio"];
 /// Earlier runs that are looked at.
 const RUNS: usize = 200;
 /// Features of a case that are kept: those that are outside most.
@@ -15,7 +15,7 @@ const FEATURES: usize = 40;
 
 /// The drift metrics among these rows.
 pub fn points(pipeline: &str, id: &RunId, rows: &[MetricRow]) -> Vec<DriftPoint> {
-    let of = |row: &&MetricRow| row.stat == "value" && METRICS.contains(&row.metric.as_str());
+    let of = |row: &&MetricRow| row.stat == "value" && of_drift().any(|metric| metric.name == row.metric);
     let weight = |row: &MetricRow| if row.feature.is_some() { row.value.unwrap_or(0.0) } else { f64::INFINITY };
     let mut by_case: BTreeMap<(&str, &str), Vec<&MetricRow>> = BTreeMap::new();
     for row in rows.iter().filter(of) {
@@ -23,7 +23,7 @@ pub fn points(pipeline: &str, id: &RunId, rows: &[MetricRow]) -> Vec<DriftPoint>
     }
     for rows in by_case.values_mut() {
         rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-        rows.truncate(FEATURES + METRICS.len());
+        rows.truncate(FEATURES + of_drift().count());
     }
     let point = |row: &MetricRow| DriftPoint {
         pipeline: pipeline.to_owned(),

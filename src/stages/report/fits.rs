@@ -2,7 +2,7 @@
 
 use super::Subject;
 use crate::pipeline::ResolvedStage;
-use crate::report::Fit;
+use crate::report::FitCurve;
 use crate::stages::train::TrainedModel;
 use crate::store::input::sha256_file;
 use crate::store::{InputTable, InvalidPolicy, ModelFile, Selection, discover, open, open_columns};
@@ -22,11 +22,11 @@ const LARGEST: u64 = 1_000_000;
 
 /// The fits of these train stages and cases whose model has one feature. What cannot be read is left out: a picture is
 /// not worth a failure.
-pub fn fits(subject: &Subject<'_>, wanted: &[(String, String)], stages: &[ResolvedStage]) -> Vec<Fit> {
+pub fn fits(subject: &Subject<'_>, wanted: &[(String, String)], stages: &[ResolvedStage]) -> Vec<FitCurve> {
     wanted.iter().filter_map(|(stage, case)| fit(subject, stage, case, stages)).collect()
 }
 
-fn fit(subject: &Subject<'_>, stage: &str, case: &str, stages: &[ResolvedStage]) -> Option<Fit> {
+fn fit(subject: &Subject<'_>, stage: &str, case: &str, stages: &[ResolvedStage]) -> Option<FitCurve> {
     let several = stages.iter().filter(|stage| stage.kind == "train").count() > 1;
     let path = subject.results.model_path(subject.pipeline?, subject.id, case, several.then_some(stage), 0);
     let file = ModelFile::load(&path).ok()?;
@@ -37,7 +37,7 @@ fn fit(subject: &Subject<'_>, stage: &str, case: &str, stages: &[ResolvedStage])
     let x: Vec<f64> = (0..GRID).map(|index| step.mul_add(index as f64, range.min)).collect();
     let prediction = model.predict(&Array2::from_shape_vec((GRID, 1), x.clone()).ok()?, true).ok()?;
     let target = stages.iter().find_map(|stage| stage.target.clone());
-    let mut fit = Fit {
+    let mut fit = FitCurve {
         stage: stage.to_owned(),
         case: case.to_owned(),
         fold: 0,
@@ -47,7 +47,7 @@ fn fit(subject: &Subject<'_>, stage: &str, case: &str, stages: &[ResolvedStage])
         mean: prediction.mean,
         f_std: prediction.f_std?,
         y_std: prediction.y_std?,
-        ..Fit::default()
+        ..FitCurve::default()
     };
     if let Some(table) = target.and_then(|target| input(&file, feature, &target)) {
         let test = test_rows(subject, case);

@@ -1,7 +1,7 @@
 //! Many runs at once: a line for each, and a few in detail.
 
 use super::{Subject, VERSION, drift, run_report};
-use crate::report::{Best, Case, DriftPoint, Overview, Report, RunLine, best_of};
+use crate::report::{Best, DriftPoint, Overview, ReportData, RunCase, RunLine, best_of, distinct, render};
 use crate::store::history::{History, Run, Status};
 use crate::store::read_known;
 use crate::tables::{MetricRow, TableKind};
@@ -13,8 +13,8 @@ const DETAILED: usize = 6;
 /// Runs that were asked for by name and are all shown in detail.
 const NAMED: usize = 4;
 
-/// The page of these runs of a results directory. `linked`: it will lie in that directory, and may point into it.
-pub fn over_runs(history: &History, runs: &[&Run], named: bool, linked: bool) -> Report {
+/// The page of these runs of a results directory, as HTML. `linked`: it will lie in that directory, and may point into it.
+pub fn page_of_runs(history: &History, runs: &[&Run], named: bool, linked: bool) -> String {
     let lines: Vec<(RunLine, Vec<DriftPoint>)> = runs.par_iter().map(|run| line(history, run, linked)).collect();
     let (lines, points): (Vec<RunLine>, Vec<Vec<DriftPoint>>) = lines.into_iter().unzip();
     let mut notes = Vec::new();
@@ -35,7 +35,7 @@ pub fn over_runs(history: &History, runs: &[&Run], named: bool, linked: bool) ->
     let runs = detailed.iter().map(|run| run_report(&Subject::of(&history.results, run))).collect();
     let place = history.results.root().display().to_string();
     let overview = Overview { place, runs: lines, drift: points.into_iter().flatten().collect() };
-    Report { title: "Runs".to_owned(), version: VERSION.to_owned(), overview: Some(overview), runs, notes }
+    render(&ReportData { title: "Runs".to_owned(), version: VERSION.to_owned(), overview: Some(overview), runs, notes })
 }
 
 /// The latest run of each pipeline that succeeded, the newest first.
@@ -80,11 +80,8 @@ fn line(history: &History, run: &Run, linked: bool) -> (RunLine, Vec<DriftPoint>
 }
 
 fn best(rows: &[MetricRow]) -> Vec<Best> {
-    let mut cases: Vec<Case> = Vec::new();
-    for row in rows {
-        if !cases.iter().any(|case| case.label == row.case) {
-            cases.push(Case { label: row.case.clone(), values: Vec::new() });
-        }
-    }
+    let labels = distinct(rows.iter().map(|row| &row.case));
+    let cases: Vec<RunCase> =
+        labels.into_iter().map(|label| RunCase { label: label.clone(), values: Vec::new() }).collect();
     best_of(&cases, rows)
 }

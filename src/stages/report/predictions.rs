@@ -1,10 +1,9 @@
 //! Counts predictions in two passes over their file: the first finds the ends of the axes, the second fills the bins.
 
+use super::columns::{BatchColumns, value};
 use crate::eval::normal::normal_quantile;
-use crate::report::{HexGrid, Predicted, ResidualBin, Spread};
+use crate::report::{HexGrid, PredictionCounts, ResidualBin, Spread};
 use crate::store::{StoreError, open_columns};
-use arrow::array::{Array as _, AsArray as _, Float64Array, RecordBatch, StringArray};
-use arrow::datatypes::Float64Type;
 use std::path::Path;
 
 /// Hexagons along the axis.
@@ -21,7 +20,7 @@ const MEANS: usize = 40;
 const OTHERS: usize = 4;
 
 /// Counts the predictions of these stages and cases; when none are named, of the first few that are there.
-pub fn count(path: &Path, wanted: &[(String, String)]) -> Result<Vec<Predicted>, StoreError> {
+pub fn count(path: &Path, wanted: &[(String, String)]) -> Result<Vec<PredictionCounts>, StoreError> {
     let mut counts: Vec<Counts> = wanted.iter().map(|(stage, case)| Counts::new(stage, case)).collect();
     let open = wanted.is_empty();
     pass(path, &mut counts, open, Counts::measure)?;
@@ -42,11 +41,12 @@ struct Row {
 fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts, Row)) -> Result<(), StoreError> {
     for batch in open_columns(path, &["stage", "case", "y_true", "y_mean", "y_std"])? {
         let batch = batch?;
-        let Some((stage, case)) = text(&batch, "stage").zip(text(&batch, "case")) else {
+        let columns = BatchColumns(&batch);
+        let Some((stage, case)) = columns.text("stage").zip(columns.text("case")) else {
             let detail = "not a predictions table: `stage` or `case` is missing";
             return Err(StoreError::invalid(path, detail, "the file is damaged: remove it and run again"));
         };
-        let (truth, mean, std) = (numbers(&batch, "y_true"), numbers(&batch, "y_mean"), numbers(&batch, "y_std"));
+        let [truth, mean, std] = ["y_true", "y_mean", "y_std"].map(|name| columns.number(name));
         let mut place: Option<usize> = None;
         for row in 0..batch.num_rows() {
             let (stage, case) = (stage.value(row), case.value(row));
@@ -62,24 +62,12 @@ fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts,
             if counts.stage.is_empty() {
                 stage.clone_into(&mut counts.stage);
             }
-            let value = |column: Option<&Float64Array>| {
-                column
-                    .filter(|column| !column.is_null(row))
-                    .map(|column| column.value(row))
-                    .filter(|value| value.is_finite())
-            };
-            each(counts, Row { truth: value(truth), mean: value(mean), std: value(std) });
+            let [truth, mean, std] =
+                [truth, mean, std].map(|column| value(column, row).filter(|value| value.is_finite()));
+            each(counts, Row { truth, mean, std });
         }
     }
     Ok(())
-}
-
-fn text<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a StringArray> {
-    batch.column_by_name(name)?.as_string_opt::<i32>()
-}
-
-fn numbers<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a Float64Array> {
-    batch.column_by_name(name)?.as_primitive_opt::<Float64Type>()
 }
 
 /// The smallest and largest of some numbers.
@@ -198,7 +186,7 @@ impl Counts {
         }
     }
 
-    fn finish(self) -> Predicted {
+    fn finish(self) -> PredictionCounts {
         let coverage = if self.judged > 0 {
             let mut sum = 0;
             let observed = self.levels.iter().zip(&self.inside).map(|((level, _), inside)| {
@@ -217,7 +205,7 @@ impl Counts {
         };
         let rmse = (self.compared > 0).then(|| (self.squares / self.compared as f64).sqrt());
         let bar = (self.mean.1 - self.mean.0).max(f64::MIN_POSITIVE);
-        Predicted {
+        PredictionCounts {
             residuals: self.residuals.iter().enumerate().filter(|(_, bin)| bin.0 > 0).map(residual).collect(),
             spread: self.quantiles().map(|quantiles| Spread { quantiles, rmse }),
             means: (self.rows > self.missing).then(|| (self.mean.0, self.mean.0 + bar, self.means.clone())),

@@ -1,24 +1,9 @@
 //! The condition under which a model is published: `smse < 0.25 and coverage_95 >= 0.9`.
 
+use crate::eval::metrics::of_predictions;
 use crate::text::nearest;
 use serde::{Serialize, Serializer};
 use std::fmt;
-
-/// Metrics of test rows, which a condition may be about.
-pub const METRICS: [&str; 12] = [
-    "smse",
-    "rmse",
-    "mae",
-    "mnll",
-    "nlpd",
-    "crps",
-    "coverage_50",
-    "coverage_90",
-    "coverage_95",
-    "width_50",
-    "width_90",
-    "width_95",
-];
 
 /// Conditions that must all hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,9 +56,10 @@ impl Condition {
             return Err(format!("`{text}` is not a condition such as `smse < 0.25`"));
         };
         let (metric, bound) = (metric.trim(), bound.trim());
-        if !METRICS.contains(&metric) {
-            let advice = nearest(metric, &METRICS)
-                .map_or_else(|| format!("known: {}", METRICS.join(", ")), |near| format!("did you mean `{near}`?"));
+        let known: Vec<&str> = of_predictions().map(|metric| metric.name).collect();
+        if !known.contains(&metric) {
+            let advice = nearest(metric, &known)
+                .map_or_else(|| format!("known: {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
             return Err(format!("there is no metric `{metric}`; {advice}"));
         }
         match bound.parse::<f64>() {

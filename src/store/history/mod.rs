@@ -13,8 +13,8 @@ mod table;
 pub use events::{EventNotes, read_events};
 pub use prune::{CacheAction, KeptBack, Prune, PruneConditions, RunToRemove};
 pub use remove::Removal;
-pub use summary::{MetricSummary, PhaseCost, phase_costs, smse_ranges, summaries};
-pub use table::{Cell, Grid, Measures, Statistic};
+pub use summary::{MetricSummary, PhaseCost, headline_ranges, phase_costs, summaries};
+pub use table::{Measures, Pivot, PivotCell, TIMED};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

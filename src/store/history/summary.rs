@@ -7,9 +7,9 @@ use polars::io::HiveOptions;
 use polars::prelude::{DataFrame, LazyFrame, PlRefPath, PolarsResult, ScanArgsParquet, col, len, lit};
 
 use super::{Run, StoreError};
+use crate::eval::metrics::headline;
 use crate::store::guard::guarded;
-use crate::store::read_table;
-use crate::tables::{MetricRow, TableKind};
+use crate::tables::TableKind;
 
 /// Mean and standard deviation of a metric over the folds of a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,19 +60,19 @@ pub(super) fn collect(file: &Path, frame: impl FnOnce() -> PolarsResult<LazyFram
     })
 }
 
-/// Lowest and highest `smse` of the cases of each run, by run id, and what could not be read.
-pub fn smse_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<String, String>) {
+/// Lowest and highest headline metric of the cases of each run, by run id, and what could not be read.
+pub fn headline_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<String, String>) {
     let files: Vec<(&Run, &Path)> =
         runs.iter().filter_map(|run| Some((*run, run.tables.get(&TableKind::Metrics)?.as_path()))).collect();
     let all: Vec<&Path> = files.iter().map(|(_, file)| *file).collect();
     let (mut ranges, mut problems) = (BTreeMap::new(), BTreeMap::new());
     let Some(first) = all.first() else { return (ranges, problems) };
-    if let Ok(found) = smse(first, &all) {
+    if let Ok(found) = ranges_of(first, &all) {
         return (found, problems);
     }
     // One of them is damaged: find out which, and show the others.
     for (run, file) in files {
-        match smse(file, &[file]) {
+        match ranges_of(file, &[file]) {
             Ok(found) => ranges.extend(found),
             Err(error) => drop(problems.insert(run.id.to_string(), error.to_string())),
         }
@@ -80,9 +80,9 @@ pub fn smse_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<Str
     (ranges, problems)
 }
 
-fn smse(named: &Path, files: &[&Path]) -> Result<BTreeMap<String, (f64, f64)>, StoreError> {
+fn ranges_of(named: &Path, files: &[&Path]) -> Result<BTreeMap<String, (f64, f64)>, StoreError> {
     let frame = collect(named, || {
-        let wanted = col("metric").eq(lit("smse")).and(col("stat").eq(lit("mean"))).and(col("value").is_not_null());
+        let wanted = col("metric").eq(lit(headline())).and(col("stat").eq(lit("mean"))).and(col("value").is_not_null());
         let range = [col("value").min().alias("low"), col("value").max().alias("high")];
         Ok(scan(files)?.filter(wanted).group_by([col("run_id")]).agg(range))
     })?;
@@ -97,21 +97,27 @@ fn smse(named: &Path, files: &[&Path]) -> Result<BTreeMap<String, (f64, f64)>, S
 
 /// Mean and standard deviation of every metric, in the order of the table.
 pub fn summaries(run: &Run) -> Result<Vec<MetricSummary>, StoreError> {
-    let rows: Vec<MetricRow> = read_table(run.table(TableKind::Metrics)?)?;
-    let over_folds = |stat: &'static str| {
-        rows.iter().filter(move |row| row.fold.is_none() && row.feature.is_none() && row.stat == stat)
+    let file = run.table(TableKind::Metrics)?;
+    let frame = collect(file, || {
+        let over_folds = col("fold").is_null().and(col("feature").is_null());
+        let stat = |name: &'static str| col("value").filter(col("stat").eq(lit(name))).first().alias(name);
+        let keys = ["stage", "case", "metric", "split"].map(col);
+        Ok(scan(&[file])?.filter(over_folds).group_by_stable(keys).agg([stat("mean"), stat("std")]))
+    })?;
+    let rows = || -> PolarsResult<Vec<MetricSummary>> {
+        let text = |name: &str| frame.column(name)?.str();
+        let (stage, case, metric) = (text("stage")?, text("case")?, text("metric")?);
+        let (mean, std) = (frame.column("mean")?.f64()?, frame.column("std")?.f64()?);
+        let row = |row: usize| MetricSummary {
+            stage: stage.get(row).unwrap_or_default().to_owned(),
+            case: case.get(row).unwrap_or_default().to_owned(),
+            metric: metric.get(row).unwrap_or_default().to_owned(),
+            mean: mean.get(row),
+            std: std.get(row),
+        };
+        Ok((0..frame.height()).map(row).collect())
     };
-    let same = |a: &MetricRow, b: &MetricRow| {
-        (&a.stage, &a.case, &a.metric, &a.split) == (&b.stage, &b.case, &b.metric, &b.split)
-    };
-    let summary = |mean: &MetricRow| MetricSummary {
-        stage: mean.stage.clone(),
-        case: mean.case.clone(),
-        metric: mean.metric.clone(),
-        mean: mean.value,
-        std: over_folds("std").find(|std| same(mean, std)).and_then(|std| std.value),
-    };
-    Ok(over_folds("mean").map(summary).collect())
+    rows().map_err(|error| unexpected(file, &error))
 }
 
 /// What every phase of every stage cost.

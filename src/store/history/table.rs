@@ -14,7 +14,7 @@ use crate::store::read_table;
 use crate::tables::{CaseRow, TableKind};
 
 /// Metrics that are computed from the `timings` table, and the phase they sum.
-const TIMED: [(&str, &str); 2] = [("offline_s", "offline"), ("online_s", "online")];
+pub const TIMED: [(&str, &str); 2] = [("offline_s", "offline"), ("online_s", "online")];
 
 /// What is shown for a case that does not have a variable.
 const NONE: &str = "-";
@@ -33,48 +33,33 @@ pub struct Measures {
 
 /// A pivot table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grid {
+pub struct Pivot {
     /// Values of the row variable, in the order of the matrix.
     pub rows: Vec<String>,
     /// Values of the column variable.
     pub columns: Vec<String>,
     /// Row by row; none where no case fits.
-    pub cells: Vec<Vec<Option<Cell>>>,
+    pub cells: Vec<Vec<Option<PivotCell>>>,
 }
 
 /// Statistics over the fold values of all cases that fall into a cell, pooled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cell {
-    mean: f64,
-    std: Option<f64>,
-    median: f64,
-    min: f64,
-    max: f64,
-    count: u64,
-}
-
-/// Which statistics a cell shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Statistic {
-    /// `mean (std)`.
-    MeanStd,
-    /// `mean ± 2 std`, that number.
-    MeanTwoStd,
+pub struct PivotCell {
     /// Mean.
-    Mean,
-    /// Sample standard deviation.
-    Std,
+    pub mean: f64,
+    /// Sample standard deviation, of two values or more.
+    pub std: Option<f64>,
     /// Median.
-    Median,
+    pub median: f64,
     /// Smallest value.
-    Min,
+    pub min: f64,
     /// Largest value.
-    Max,
-    /// Number of fold values.
-    Count,
+    pub max: f64,
+    /// Number of values.
+    pub count: u64,
 }
 
-impl Grid {
+impl Pivot {
     /// Tables of the same rows side by side, each with its name over its one column.
     pub fn beside(named: Vec<(String, Self)>) -> Self {
         let mut all = Self { rows: Vec::new(), columns: Vec::new(), cells: Vec::new() };
@@ -87,30 +72,6 @@ impl Grid {
             }
         }
         all
-    }
-}
-
-impl Cell {
-    /// The cell as text.
-    pub fn show(&self, statistic: Statistic, digits: usize) -> String {
-        let number = |value: f64| format!("{value:.digits$}");
-        let std = self.std.map(number);
-        match statistic {
-            Statistic::MeanStd => match std {
-                Some(std) => format!("{} ({std})", number(self.mean)),
-                None => number(self.mean),
-            },
-            Statistic::MeanTwoStd => match self.std {
-                Some(std) => format!("{} ± {}", number(self.mean), number(2.0 * std)),
-                None => number(self.mean),
-            },
-            Statistic::Mean => number(self.mean),
-            Statistic::Std => std.unwrap_or_else(|| NONE.to_owned()),
-            Statistic::Median => number(self.median),
-            Statistic::Min => number(self.min),
-            Statistic::Max => number(self.max),
-            Statistic::Count => self.count.to_string(),
-        }
     }
 }
 
@@ -169,7 +130,7 @@ impl Measures {
     }
 
     /// The table of a metric of a stage; without a column variable it has one column.
-    pub fn grid(&self, metric: &str, stage: &str, rows: &str, columns: Option<&str>) -> Result<Grid, StoreError> {
+    pub fn grid(&self, metric: &str, stage: &str, rows: &str, columns: Option<&str>) -> Result<Pivot, StoreError> {
         let value = |variables: &BTreeMap<String, String>, name: Option<&str>| {
             name.map_or(metric, |name| variables.get(name).map_or(NONE, String::as_str)).to_owned()
         };
@@ -179,7 +140,7 @@ impl Measures {
         let places: Vec<(String, String, String)> = self.cases.iter().map(place).collect();
         let cells = self.cells(metric, stage, &places).map_err(|error| unexpected(&self.file, &error))?;
         let filled = |row: &str, column: &str| cells.get(&(row.to_owned(), column.to_owned())).copied();
-        let mut grid = Grid {
+        let mut grid = Pivot {
             rows: distinct(places.iter().map(|(_, row, _)| row.clone())),
             columns: distinct(places.iter().map(|(_, _, column)| column.clone())),
             cells: Vec::new(),
@@ -194,7 +155,7 @@ impl Measures {
         metric: &str,
         stage: &str,
         places: &[(String, String, String)],
-    ) -> PolarsResult<BTreeMap<(String, String), Cell>> {
+    ) -> PolarsResult<BTreeMap<(String, String), PivotCell>> {
         let text = |name: &str, values: Vec<&str>| Series::new(name.into(), values).into();
         let places = DataFrame::new_infer_height(vec![
             text("case", places.iter().map(|(case, _, _)| case.as_str()).collect()),
@@ -227,7 +188,7 @@ impl Measures {
             let get = |name: &str| number(name, row).map(|value| value.unwrap_or(f64::NAN));
             let (mean, median, min, max) = (get("mean")?, get("median")?, get("min")?, get("max")?);
             let count = cells.column("count")?.u64()?.get(row).unwrap_or_default();
-            found.insert(place, Cell { mean, std: number("std", row)?, median, min, max, count });
+            found.insert(place, PivotCell { mean, std: number("std", row)?, median, min, max, count });
         }
         Ok(found)
     }
@@ -247,15 +208,16 @@ fn seconds(file: &Path, metric: &str, phase: &str) -> PolarsResult<LazyFrame> {
 
 /// The method of every case, where a case has one only.
 fn methods(file: &Path) -> Result<BTreeMap<String, String>, StoreError> {
-    let rows: Vec<crate::tables::MetricRow> = read_table(file)?;
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for row in rows {
-        found.entry(row.case).or_default().insert(row.method);
-    }
-    let single = |(case, methods): (String, BTreeSet<String>)| {
-        if methods.len() == 1 { methods.into_iter().next().map(|method| (case, method)) } else { None }
+    let frame = collect(file, || {
+        let methods = [col("method").n_unique().alias("count"), col("method").first()];
+        Ok(scan(&[file])?.group_by([col("case")]).agg(methods).filter(col("count").eq(lit(1))))
+    })?;
+    let rows = || -> PolarsResult<BTreeMap<String, String>> {
+        let (case, method) = (frame.column("case")?.str()?, frame.column("method")?.str()?);
+        let row = |row: usize| Some((case.get(row)?.to_owned(), method.get(row)?.to_owned()));
+        Ok((0..frame.height()).filter_map(row).collect())
     };
-    Ok(found.into_iter().filter_map(single).collect())
+    rows().map_err(|error| unexpected(file, &error))
 }
 
 /// Every value once, in the order of first appearance.

@@ -21,11 +21,11 @@ fn one_run_several_or_all() {
     assert!(one.contains(&names[0]) && !one.contains(&names[1]));
     sandbox.run(&format!("report {} last -o two.html", names[0])).succeeded();
     let two = std::fs::read_to_string(sandbox.path("two.html")).unwrap();
-    assert_eq!(two.matches("<header class=run ").count(), 2, "both in detail");
+    assert_eq!(two.matches("<header class=\"run\" ").count(), 2, "both in detail");
     let said = sandbox.run("report").succeeded().stdout;
     assert!(said.starts_with("results/report.html: 2 run(s), "), "{said}");
     let all = std::fs::read_to_string(sandbox.path("results/report.html")).unwrap();
-    assert_eq!(all.matches("<header class=run ").count(), 1, "the latest in detail");
+    assert_eq!(all.matches("<header class=\"run\" ").count(), 1, "the latest in detail");
     assert!(all.contains(&format!("href=\"run/{}/report.html\"", names[0])), "the others are linked");
     assert!(all.contains("data-chart=\"history\""));
     let printed = sandbox.run("report -o -").succeeded().stdout;

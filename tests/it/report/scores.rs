@@ -35,7 +35,7 @@ fn backfill(sandbox: &Sandbox, name: &str, days: &str) -> String {
 }
 
 fn tile(html: &str, question: &str) -> String {
-    let rest = html.split(&format!("<div class=question>{question}</div>")).nth(1).unwrap();
+    let rest = html.split(&format!("<div class=\"question\">{question}</div>")).nth(1).unwrap();
     rest.split("</div></div>").next().unwrap().to_owned()
 }
 

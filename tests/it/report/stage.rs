@@ -12,7 +12,8 @@ fn a_run_ends_with_its_report() {
     // Two cases of 13 tasks, of which they share two, and one report for both.
     assert!(ran.stdout.contains("25 task(s) done, 2 taken from the cache"), "{}", ran.stdout);
     let html = page(&sandbox, run);
-    for text in ["succeeded", "matern12", "data-chart=\"metric\"", "data-chart=graph", "Calibration", "stride-pipe 0."]
+    for text in
+        ["succeeded", "matern12", "data-chart=\"metric\"", "data-chart=\"graph\"", "Calibration", "stride-pipe 0."]
     {
         assert!(html.contains(text), "{text}");
     }

@@ -282,5 +282,9 @@ fn the_language_of_scoring_is_checked() {
 
 #[test]
 fn metrics_of_conditions_are_those_of_evaluation() {
-    assert_eq!(stride_pipe::stages::train::gate::METRICS, stride_pipe::eval::metrics::NAMES);
+    use stride_pipe::eval::metrics::{METRICS, MetricSource};
+    for metric in METRICS {
+        let known = stride_pipe::stages::train::gate::Gate::parse(&format!("{} < 1", metric.name)).is_ok();
+        assert_eq!(known, matches!(metric.source, MetricSource::Predictions(_)), "{}", metric.name);
+    }
 }
