@@ -1,7 +1,7 @@
 //! Shows a run as it goes: a bar on a terminal, lines everywhere.
 
 use super::logging::LogFormat;
-use crate::stages::job::{Chains, Finished, Listener, Progressed, Task};
+use crate::stages::job::{ChainProgress, Finished, Listener, Progress, Task};
 use crate::text::{printable, roughly};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A bar for the whole run, hidden where nobody could see it move.
-pub struct Progress {
+pub struct ProgressBars {
     bars: MultiProgress,
     whole: OnceLock<ProgressBar>,
     visible: bool,
@@ -19,7 +19,7 @@ pub struct Progress {
 /// Where there is no bar, long work says this often how far it is.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
-impl Progress {
+impl ProgressBars {
     /// Bars on a terminal's stderr only, and not between JSON lines.
     pub fn new(format: LogFormat, quiet: bool) -> Self {
         let visible = std::io::stderr().is_terminal() && format == LogFormat::Text && !quiet;
@@ -52,7 +52,7 @@ impl Progress {
     }
 }
 
-impl Listener for Progress {
+impl Listener for ProgressBars {
     fn run_started(&self, run_id: &str, tasks: u64) {
         tracing::info!(run_id, tasks, "run {run_id}: {tasks} task(s)");
         let bar = self.whole.get_or_init(|| self.bars.add(ProgressBar::new(tasks)));
@@ -80,12 +80,12 @@ impl Listener for Progress {
         );
     }
 
-    fn progress(&self, task: &Task, progress: &Progressed) {
-        let text = format!("{task}: {}", describe(progress));
+    fn progress(&self, task: &Task, progress: &Progress, left: Option<Duration>) {
+        let text = format!("{task}: {}", describe(progress, left));
         let mut last = self.last_line.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.visible && last.elapsed() >= BETWEEN_LINES {
             *last = Instant::now();
-            let Progressed { what, done, total, chains, left } = *progress;
+            let Progress { what, done, total, chains } = *progress;
             tracing::info!(
                 case = task.case,
                 stage = task.stage,
@@ -101,7 +101,7 @@ impl Listener for Progress {
                 "{text}"
             );
         }
-        self.show(task, &briefly(progress));
+        self.show(task, &briefly(progress, left));
     }
 
     fn task_finished(&self, task: &Task, finished: &Finished) {
@@ -131,11 +131,11 @@ fn fold(task: &Task) -> Option<u32> {
 }
 
 /// "EM 3 of 10, transitions 36 of 170, log-likelihood -6543.21, acceptance 0.81, about 2 min left".
-fn describe(progress: &Progressed) -> String {
-    let Progressed { what, done, total, chains, left } = *progress;
+fn describe(progress: &Progress, left: Option<Duration>) -> String {
+    let Progress { what, done, total, chains } = *progress;
     let total = total.map_or_else(String::new, |total| format!(" of {total}"));
     let mut parts = vec![format!("{what} {done}{total}")];
-    if let Some(Chains { iteration, iterations, log_likelihood, acceptance }) = chains {
+    if let Some(ChainProgress { iteration, iterations, log_likelihood, acceptance }) = chains {
         parts.insert(0, format!("EM {iteration} of {iterations}"));
         parts.push(format!("log-likelihood {log_likelihood:.2}, acceptance {acceptance:.2}"));
     }
@@ -144,11 +144,11 @@ fn describe(progress: &Progressed) -> String {
 }
 
 /// The same in less than the 80 columns of a terminal, which shows the task beside the bar.
-fn briefly(progress: &Progressed) -> String {
-    let Progressed { what, done, total, chains, left } = *progress;
+fn briefly(progress: &Progress, left: Option<Duration>) -> String {
+    let Progress { what, done, total, chains } = *progress;
     let total = total.map_or_else(String::new, |total| format!("/{total}"));
     let mut parts = vec![format!("{what} {done}{total}")];
-    if let Some(Chains { iteration, iterations, log_likelihood, acceptance }) = chains {
+    if let Some(ChainProgress { iteration, iterations, log_likelihood, acceptance }) = chains {
         parts.insert(0, format!("EM {iteration}/{iterations}"));
         parts.push(format!("ℓ {log_likelihood:.1}"));
         parts.push(format!("accepted {acceptance:.2}"));
@@ -163,19 +163,18 @@ mod tests {
 
     #[test]
     fn says_how_far_it_is() {
-        let mut progress = Progressed { what: "starts", done: 3, total: Some(5), chains: None, left: None };
-        assert_eq!(describe(&progress), "starts 3 of 5");
+        let mut progress = Progress { what: "starts", done: 3, total: Some(5), chains: None };
+        assert_eq!(describe(&progress, None), "starts 3 of 5");
         progress.total = None;
-        assert_eq!(describe(&progress), "starts 3");
-        let chains = Chains { iteration: 3, iterations: 10, log_likelihood: -6543.214, acceptance: 0.812 };
-        let left = |seconds| Some(Duration::from_secs(seconds));
-        progress =
-            Progressed { what: "transitions", done: 36, total: Some(170), chains: Some(chains), left: left(130) };
+        assert_eq!(describe(&progress, None), "starts 3");
+        let chains = ChainProgress { iteration: 3, iterations: 10, log_likelihood: -6543.214, acceptance: 0.812 };
+        let left = Some(Duration::from_secs(130));
+        progress = Progress { what: "transitions", done: 36, total: Some(170), chains: Some(chains) };
         assert_eq!(
-            describe(&progress),
+            describe(&progress, left),
             "EM 3 of 10, transitions 36 of 170, log-likelihood -6543.21, acceptance 0.81, about 2 min left"
         );
-        let brief = briefly(&progress);
+        let brief = briefly(&progress, left);
         assert_eq!(brief, "EM 3/10  transitions 36/170  ℓ -6543.2  accepted 0.81  2 min left");
         assert!(brief.chars().count() < 80);
     }

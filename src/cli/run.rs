@@ -4,7 +4,7 @@ use super::exit::{self, Failure};
 use super::logging::{self, LogFormat};
 use super::pipeline::{PipelineArgs, load};
 use super::print;
-use super::progress::Progress;
+use super::progress::ProgressBars;
 use super::summary;
 use crate::engine::Plan;
 use crate::engine::{self, Resume, RunOptions, Selected};
@@ -55,7 +55,7 @@ pub struct Args {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let plan = load(&args.pipeline)?;
     let mut options = options(args, &plan)?;
-    let progress = Progress::new(args.log_format, args.quiet);
+    let progress = ProgressBars::new(args.log_format, args.quiet);
     logging::start(args.log_format, args.quiet, progress.bars());
     options.threads = start_threads(args.threads)?;
     let cancel = listen_to_signals()?;

@@ -4,7 +4,7 @@ use super::exit::{self, Failure};
 use super::logging::{self, LogFormat};
 use super::model::number;
 use super::print;
-use super::progress::Progress;
+use super::progress::ProgressBars;
 use super::run::{command_line, duration, listen_to_signals, start_threads};
 use crate::engine::{Destination, Noting, Origin, ScoreRequest, ScoreSummary, score};
 use crate::pipeline::{NAME_HELP, is_name};
@@ -86,7 +86,7 @@ fn name(text: &str) -> Result<String, String> {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut request = request(args)?;
-    let progress = Progress::new(args.log_format, args.quiet);
+    let progress = ProgressBars::new(args.log_format, args.quiet);
     logging::start(args.log_format, args.quiet, progress.bars());
     let threads = start_threads(args.threads)?;
     request.noting = args.results.clone().map(|results| {

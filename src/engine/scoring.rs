@@ -4,7 +4,7 @@ use super::error::RunError;
 use super::locks::acquire_all;
 use super::note::Noting;
 use crate::stages::StageError;
-use crate::stages::job::{Cancel, Listener, Progressed, Stopwatch, Task};
+use crate::stages::job::{Cancel, Listener, Progress, Stopwatch, Task};
 use crate::stages::predict::{OnInvalid, check_apart};
 use crate::stages::score::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
 use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
@@ -110,7 +110,7 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     let total: u64 = files.iter().map(|(_, rows)| rows).sum();
     let mut progress = |rows: u64| {
         let total = Some(total as usize).filter(|total| *total > 0);
-        listener.progress(&task, &Progressed { what: "rows", done: rows as usize, total, chains: None, left: None });
+        listener.progress(&task, &Progress { what: "rows", done: rows as usize, total, chains: None }, None);
         !cancel.is_set()
     };
     let tally = scorer.run(chunks, &files, vec![sink], &mut progress).map_err(failed)?;

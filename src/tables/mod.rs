@@ -1,30 +1,19 @@
-//! The result schemas as code, one file per table.
+//! The result schemas as code.
 //!
-//! Every table of the results directory is declared here once: column names, order, types and nullability are
-//! what dashboards depend on. Changing one of them means raising that table's `SCHEMA_VERSION`.
+//! Every table of the results directory is declared once, in [`schemas`].
 //! The partition keys (`pipeline`, `run_date`) live in the directory names and never inside the files.
 
-pub mod cases;
 mod cell;
-pub mod hidden;
-mod kind;
-pub mod metrics;
 pub mod predictions;
-pub mod runs;
+mod row;
+mod schemas;
 mod timestamp;
-pub mod timings;
-pub mod traces;
 
-pub use cases::CaseRow;
 pub use cell::Cell;
-pub use hidden::HiddenRow;
-pub use kind::{TableKind, TableRow, relabel};
-pub use metrics::MetricRow;
 pub use predictions::PredictionBlock;
-pub use runs::RunRow;
+pub use row::{TableRow, relabel};
+pub use schemas::*;
 pub use timestamp::Timestamp;
-pub use timings::TimingRow;
-pub use traces::TraceRow;
 
 use arrow::error::ArrowError;
 
@@ -80,41 +69,3 @@ pub enum TableError {
         level: f64,
     },
 }
-
-/// Declares one table: its row type, and from the same lines its columns.
-///
-/// The order of the fields is the order of the columns; `Option` makes a column nullable.
-macro_rules! table {
-    (
-        $(#[$doc:meta])*
-        $kind:ident version $version:literal
-        pub struct $row:ident { $( $(#[$field_doc:meta])* pub $field:ident : $type:ty, )+ }
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq)]
-        pub struct $row { $( $(#[$field_doc])* pub $field: $type, )+ }
-
-        /// Raised with every change of the columns.
-        pub const SCHEMA_VERSION: u32 = $version;
-
-        impl $crate::tables::TableRow for $row {
-            const KIND: $crate::tables::TableKind = $crate::tables::TableKind::$kind;
-
-            fn fields() -> Vec<arrow::datatypes::Field> {
-                vec![ $( $crate::tables::cell::field::<$type>(stringify!($field)), )+ ]
-            }
-
-            fn columns(rows: &[Self]) -> Vec<arrow::array::ArrayRef> {
-                vec![ $( <$type as $crate::tables::Cell>::column(rows.iter().map(|row| &row.$field)), )+ ]
-            }
-
-            fn from_columns(columns: &[arrow::array::ArrayRef]) -> Option<Vec<Self>> {
-                let rows = columns.first()?.len();
-                let mut column = columns.iter();
-                $( let mut $field = <$type as $crate::tables::Cell>::values(column.next()?)?.into_iter(); )+
-                (0..rows).map(|_| Some(Self { $( $field: $field.next()?, )+ })).collect()
-            }
-        }
-    };
-}
-use table;

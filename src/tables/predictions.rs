@@ -14,7 +14,7 @@ use super::cell::{Cell, field};
 /// Raised with every change of the columns. 2: `y_mean` may be null, for rows that could not be scored.
 pub const SCHEMA_VERSION: u32 = 2;
 
-const TABLE: &str = "predictions";
+pub(super) const TABLE: &str = "predictions";
 
 /// Predictions of one stage, case and fold. All vectors have the same length; NaN becomes null where nulls may be.
 #[derive(Debug, Clone, Default)]

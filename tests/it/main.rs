@@ -16,6 +16,7 @@ mod datasets;
 mod deep_plan;
 mod deep_runs;
 mod eval;
+mod fingerprints;
 mod gp_deep_chains;
 mod gp_deep_exchange;
 mod gp_deep_fit;

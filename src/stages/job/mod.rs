@@ -7,9 +7,10 @@ mod pace;
 mod record;
 mod task;
 
+pub use crate::gp::observer::{ChainProgress, Progress};
 pub use cancel::Cancel;
 pub use clock::{Measured, Stopwatch};
 pub use key::{Key, reason};
 pub use pace::Pace;
 pub use record::Record;
-pub use task::{Chains, Finished, Listener, Progressed, Task};
+pub use task::{Finished, Listener, Task};

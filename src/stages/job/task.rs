@@ -1,5 +1,6 @@
 //! Pieces of work, and what whoever shows a run is told of them: started, how far, finished, careful.
 
+use crate::gp::observer::Progress;
 use std::time::Duration;
 
 /// One piece of work: a stage of a case, on one fold where it runs per fold.
@@ -53,34 +54,6 @@ pub struct Finished {
     pub outcome: String,
 }
 
-/// How far a piece of work has come.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progressed {
-    /// What is counted.
-    pub what: &'static str,
-    /// How many are done.
-    pub done: usize,
-    /// How many there are, where that is known.
-    pub total: Option<usize>,
-    /// How the sampling is doing; deep fits only.
-    pub chains: Option<Chains>,
-    /// About how long it will take, where that can be told.
-    pub left: Option<Duration>,
-}
-
-/// How the sampling of a deep fit is doing.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Chains {
-    /// EM iteration, from 1.
-    pub iteration: usize,
-    /// EM iterations in all.
-    pub iterations: usize,
-    /// Mean log-likelihood of the particles.
-    pub log_likelihood: f64,
-    /// Share of proposals accepted.
-    pub acceptance: f64,
-}
-
 /// Receives what happens. `Sync`, because a fit carries it into threads that only ask whether to stop.
 pub trait Listener: Sync {
     /// A run begins.
@@ -89,8 +62,8 @@ pub trait Listener: Sync {
     fn task_started(&self, task: &Task);
     /// Work goes on after an EM iteration that an earlier attempt had finished.
     fn task_resumed(&self, task: &Task, iteration: u64);
-    /// Work goes on.
-    fn progress(&self, task: &Task, progress: &Progressed);
+    /// Work goes on; it may take about so long.
+    fn progress(&self, task: &Task, progress: &Progress, left: Option<Duration>);
     /// Work is done.
     fn task_finished(&self, task: &Task, finished: &Finished);
     /// Something the user should know.

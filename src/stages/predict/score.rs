@@ -2,7 +2,7 @@
 
 use super::{PREDICTIONS, Predict};
 use crate::stages::ingest::Source;
-use crate::stages::job::{Progressed, Stopwatch};
+use crate::stages::job::{Progress, Stopwatch};
 use crate::stages::score::{FileSink, Layout, MirrorSink, Options, PredictionsSink, Scorer, Sink, Tally};
 use crate::stages::{Collecting, Job, Model, StageError, Work};
 use crate::store::input::{ParquetChunks, Wanted, mirrored, sha256_file};
@@ -54,8 +54,8 @@ fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) ->
     }
     let total = Some(chunks.rows() as usize);
     let mut progress = |rows: u64| {
-        let progressed = Progressed { what: "rows", done: rows as usize, total, chains: None, left: None };
-        job.record.listener.progress(job.task, &progressed);
+        let progress = Progress { what: "rows", done: rows as usize, total, chains: None };
+        job.record.listener.progress(job.task, &progress, None);
         !job.cancel.is_set()
     };
     let tally = scorer.run(chunks, &files, sinks, &mut progress)?;

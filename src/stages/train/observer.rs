@@ -3,7 +3,7 @@
 use super::checkpoint::to_tensors;
 use crate::gp::deep::Checkpoint;
 use crate::gp::observer::{Observer, Phase, Progress, TracePoint};
-use crate::stages::job::{Cancel, Chains, Listener, Measured, Pace, Progressed, Stopwatch, Task};
+use crate::stages::job::{Cancel, Listener, Measured, Pace, Stopwatch, Task};
 use crate::store::{CheckpointFile, PhaseTiming, StoreError};
 use crate::tables::TraceRow;
 use serde_json::Value as Json;
@@ -110,14 +110,7 @@ impl Observer for FitObserver<'_> {
         };
         if self.last_report.is_none_or(|last| now - last >= BETWEEN_REPORTS) {
             self.last_report = Some(now);
-            let chains = progress.chains.map(|chains| Chains {
-                iteration: chains.iteration,
-                iterations: chains.iterations,
-                log_likelihood: chains.log_likelihood,
-                acceptance: chains.acceptance,
-            });
-            let Progress { what, done, total, .. } = progress;
-            self.listener.progress(self.task, &Progressed { what, done, total, chains, left });
+            self.listener.progress(self.task, &progress, left);
         }
     }
 

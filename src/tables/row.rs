@@ -1,4 +1,4 @@
-//! Which tables there are, and what every table of rows can do.
+//! What every table can do.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,79 +8,9 @@ use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 
 use super::predictions::constant;
 
-use super::{
-    CaseRow, HiddenRow, MetricRow, RunRow, TableError, TimingRow, TraceRow, cases, hidden, metrics, predictions, runs,
-    timings, traces,
-};
-
-/// The tables of a results directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TableKind {
-    /// One row per predicted row.
-    Predictions,
-    /// One row per metric, fold and case.
-    Metrics,
-    /// One row per phase of work.
-    Timings,
-    /// One row per step of a Markov chain.
-    Traces,
-    /// One row per output of a hidden layer and row; only where it was asked for.
-    Hidden,
-    /// One row: the run itself.
-    Runs,
-    /// One row per matrix entry of a case.
-    Cases,
-}
+use super::{TableError, TableKind};
 
 impl TableKind {
-    /// All tables, in the order of the documentation.
-    pub const ALL: [Self; 7] =
-        [Self::Predictions, Self::Metrics, Self::Timings, Self::Traces, Self::Hidden, Self::Runs, Self::Cases];
-
-    /// The name: also that of its directory.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Predictions => "predictions",
-            Self::Metrics => "metrics",
-            Self::Timings => "timings",
-            Self::Traces => "traces",
-            Self::Hidden => "hidden",
-            Self::Runs => "runs",
-            Self::Cases => "cases",
-        }
-    }
-
-    /// Whether every run has it; the others are there where they have rows.
-    pub fn is_always_written(self) -> bool {
-        self != Self::Hidden
-    }
-
-    /// Version of the columns, written to every file's footer.
-    pub fn schema_version(self) -> u32 {
-        match self {
-            Self::Predictions => predictions::SCHEMA_VERSION,
-            Self::Metrics => metrics::SCHEMA_VERSION,
-            Self::Timings => timings::SCHEMA_VERSION,
-            Self::Traces => traces::SCHEMA_VERSION,
-            Self::Hidden => hidden::SCHEMA_VERSION,
-            Self::Runs => runs::SCHEMA_VERSION,
-            Self::Cases => cases::SCHEMA_VERSION,
-        }
-    }
-
-    /// The columns every file of this table has; predictions may have more after them.
-    pub fn schema(self) -> SchemaRef {
-        match self {
-            Self::Predictions => predictions::schema(),
-            Self::Metrics => MetricRow::schema(),
-            Self::Timings => TimingRow::schema(),
-            Self::Traces => TraceRow::schema(),
-            Self::Hidden => HiddenRow::schema(),
-            Self::Runs => RunRow::schema(),
-            Self::Cases => CaseRow::schema(),
-        }
-    }
-
     /// Checks that `found` starts with this table's columns (and, but for predictions, has no others).
     pub fn check(self, found: &Schema) -> Result<(), TableError> {
         let expected = self.schema();
