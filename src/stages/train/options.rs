@@ -93,7 +93,12 @@ fn with_layers(start: Start, exchanges: u32, deep: &LayersStep, em: &EmStep) -> 
         u_min: deep.u_min,
         u_max: deep.u_max,
     };
-    let em = EmOptions {
+    DeepOptions { start, layers, em: em_options(em, exchanges) }
+}
+
+/// The training loop.
+pub fn em_options(em: &EmStep, exchanges: u32) -> EmOptions {
+    EmOptions {
         iterations: em.iterations,
         particles: em.particles,
         exchanges,
@@ -104,8 +109,7 @@ fn with_layers(start: Start, exchanges: u32, deep: &LayersStep, em: &EmStep) -> 
         },
         final_transitions: Some(em.final_transitions),
         draws: em.draws,
-    };
-    DeepOptions { start, layers, em }
+    }
 }
 
 /// Rows of the source as positions among the training rows, which are in increasing order.

@@ -104,7 +104,8 @@ impl Predictor {
             Self::Gp { gp, .. } => (Vec::new(), gp.jitter(), 0.0),
             Self::Sparse { gp, .. } => (Vec::new(), gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
             Self::Deep { gp, .. } => {
-                let of_chains = method.deep().map(|(_, em)| deep::warnings(&gp.parts().diagnostics, em));
+                let em = method.deep().map(|(_, em)| super::options::em_options(em, 0));
+                let of_chains = em.map(|em| deep::warnings(&gp.parts().diagnostics, &em));
                 (of_chains.unwrap_or_default(), 0.0, 0.0)
             }
         };
