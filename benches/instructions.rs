@@ -81,18 +81,18 @@ fn training() {
 fn values(length: f64) {
     let (x, y) = data(ROWS);
     let problem = stride_with(&x, &y, INDUCING, length);
-    let white = problem.start_white().unwrap();
+    let xi = problem.start_xi().unwrap();
     for _ in 0..30 {
-        assert!(problem.value(&white).unwrap().log_likelihood.is_finite());
+        assert!(problem.value(&xi).unwrap().log_likelihood.is_finite());
     }
 }
 
 fn gradients() {
     let (x, y) = data(ROWS);
     let problem = stride_with(&x, &y, INDUCING, LENGTH);
-    let white = problem.start_white().unwrap();
+    let xi = problem.start_xi().unwrap();
     for _ in 0..10 {
-        assert!(problem.value_and_gradient(&white).unwrap().0.log_likelihood.is_finite());
+        assert!(problem.value_and_gradient(&xi).unwrap().0.log_likelihood.is_finite());
     }
 }
 

@@ -41,11 +41,11 @@ pub fn report() {
         for (length, m) in well.into_iter().chain([(LONG_LENGTH, 125), (LONG_LENGTH, 500)]) {
             on_threads(threads, || {
                 let problem = stride_with(&x, &y, m, length);
-                let white = problem.start_white().unwrap();
+                let xi = problem.start_xi().unwrap();
                 let before = peak();
                 let runs = if m > 200 { 3 } else { 9 };
-                let value = best(runs, || assert!(problem.value(&white).is_ok()));
-                let gradient = best(runs, || drop(problem.value_and_gradient(&white).unwrap()));
+                let value = best(runs, || assert!(problem.value(&xi).is_ok()));
+                let gradient = best(runs, || drop(problem.value_and_gradient(&xi).unwrap()));
                 let exp = exponentials(ROWS * m);
                 let peak = before.max(peak());
                 let share = |flops: f64, seconds: f64, exponentials: f64| {

@@ -1,17 +1,17 @@
 //! How the cost of an evaluation grows with rows, inducing points, particles and threads.
 
 use rayon::prelude::*;
-use stride_pipe::gp::deep::{LogDensity, Problem};
+use stride_pipe::gp::deep::{DeepProblem, LogDensity};
 
 use crate::common::{best, peak};
 use crate::problem::{ROWS, data, stride};
 use crate::{on_threads, thread_counts};
 
 /// Seconds for one value of every particle, particles side by side as in an E step.
-fn values(problem: &Problem, particles: usize, runs: usize) -> f64 {
-    let white = problem.start_white().unwrap();
+fn values(problem: &DeepProblem, particles: usize, runs: usize) -> f64 {
+    let xi = problem.start_xi().unwrap();
     best(runs, || {
-        (0..particles).into_par_iter().for_each(|_| assert!(problem.value(&white).is_ok()));
+        (0..particles).into_par_iter().for_each(|_| assert!(problem.value(&xi).is_ok()));
     })
 }
 

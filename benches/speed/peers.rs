@@ -91,7 +91,7 @@ pub fn report() {
     for threads in thread_counts() {
         for m in INDUCING {
             let problem = stride(&x, &y, m);
-            let white = problem.start_white().unwrap();
+            let white = problem.start_xi().unwrap();
             describe(directory.path(), &x, &y, m, Some(&white[0]));
             // As often as the scripts.
             let runs = if m > 200 { 4 } else { 12 };

@@ -1,7 +1,7 @@
 //! The training problem that everything is measured on: the size of Fashion-MNIST features, made from random numbers.
 
 use ndarray::{Array1, Array2};
-use stride_pipe::gp::deep::{CrossOptions, DeepOptions, LayerOptions, Points, Problem};
+use stride_pipe::gp::deep::{CrossOptions, DeepOptions, DeepProblem, LayerOptions, SupportPoints};
 use stride_pipe::gp::kernel::Hyper;
 use stride_pipe::gp::random::{StreamKey, standard_normal, uniform};
 use stride_pipe::gp::sparse::JITTER;
@@ -34,17 +34,17 @@ pub fn spread(n: usize, count: usize, offset: usize) -> Vec<usize> {
 }
 
 /// STRIDE with one hidden layer by cross approximation and m inducing points.
-pub fn stride(x: &Array2<f64>, y: &Array1<f64>, m: usize) -> Problem {
+pub fn stride(x: &Array2<f64>, y: &Array1<f64>, m: usize) -> DeepProblem {
     stride_with(x, y, m, LENGTH)
 }
 
 /// The same with another correlation length.
-pub fn stride_with(x: &Array2<f64>, y: &Array1<f64>, m: usize, length: f64) -> Problem {
+pub fn stride_with(x: &Array2<f64>, y: &Array1<f64>, m: usize, length: f64) -> DeepProblem {
     let hidden = CrossOptions { rank: RANK as u32, tolerance: 0.0, repivot: false }.into();
     let options = DeepOptions { layers: LayerOptions { hidden, ..LayerOptions::default() }, ..DeepOptions::default() };
     let (inducing, pivots) = (spread(x.nrows(), m, 0), Ok(spread(x.nrows(), RANK, 1)));
-    let points = Points { inducing, pivots, jitter: JITTER };
-    Problem::new(x.view(), y.view(), &options, &Hyper::isotropic(1.0, length, 0.1), points).unwrap()
+    let points = SupportPoints { inducing, pivots, jitter: JITTER };
+    DeepProblem::new(x.view(), y.view(), &options, &Hyper::isotropic(1.0, length, 0.1), points).unwrap()
 }
 
 /// Floating-point operations of one evaluation, exponentials not counted: hidden values, distances, triangular solve, W. The

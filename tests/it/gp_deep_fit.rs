@@ -170,7 +170,7 @@ fn jitter_grows_between_e_steps_when_it_has_to() {
         if number < 2 {
             state.inducing = (0..20).collect();
         } else {
-            state.particles.iter_mut().for_each(|particle| particle.white[0].fill(0.1));
+            state.particles.iter_mut().for_each(|particle| particle.xi[0].fill(0.1));
             state.inducing = (0..state.inducing.len()).collect();
         }
         let (parts, said) = run(Some(state));

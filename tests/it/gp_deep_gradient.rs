@@ -4,31 +4,31 @@ use crate::naive::deep::{FULL, SPARSE, aca, hmc};
 use crate::naive::{normal_matrix, regression};
 use ndarray::Array2;
 use stride_pipe::gp::deep::{
-    Architecture, DeepOptions, EmOptions, LayerOptions, LogDensity, Points, PriorMean, Problem, Start,
+    Architecture, DeepOptions, DeepProblem, EmOptions, LayerOptions, LogDensity, PriorMean, Start, SupportPoints,
 };
 use stride_pipe::gp::exact::ExactOptions;
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::sparse::{JITTER, SparseOptions};
 
 /// A small problem with the given parts, and hidden variables that are not special.
-pub fn problem(options: &DeepOptions, n: usize, width: usize, seed: u64) -> (Problem, Vec<Array2<f64>>) {
+pub fn problem(options: &DeepOptions, n: usize, width: usize, seed: u64) -> (DeepProblem, Vec<Array2<f64>>) {
     let d = if options.layers.architecture == Architecture::Injective { 1 } else { 2 };
     let (x, y) = regression(seed, n, d, 0.2);
     let start = Hyper::isotropic(1.3, 1.1, 0.15);
     let rows: Vec<usize> = (0..n).collect();
     let inducing = if matches!(options.start, Start::Exact(_)) { Vec::new() } else { (0..n).step_by(4).collect() };
-    let points = Points { inducing, pivots: Err(rows), jitter: JITTER };
+    let points = SupportPoints { inducing, pivots: Err(rows), jitter: JITTER };
     let mut options = options.clone();
     if options.layers.architecture == Architecture::Composition {
         options.layers.width = Some(width as u32);
     }
-    let problem = Problem::new(x.view(), y.view(), &options, &start, points).unwrap();
-    let mut white = problem.start_white().unwrap();
-    for (layer, white) in white.iter_mut().enumerate() {
-        let size = white.dim();
-        *white += &(normal_matrix(seed + 100 + layer as u64, size.0, size.1) * 0.4);
+    let problem = DeepProblem::new(x.view(), y.view(), &options, &start, points).unwrap();
+    let mut xi = problem.start_xi().unwrap();
+    for (layer, xi) in xi.iter_mut().enumerate() {
+        let size = xi.dim();
+        *xi += &(normal_matrix(seed + 100 + layer as u64, size.0, size.1) * 0.4);
     }
-    (problem, white)
+    (problem, xi)
 }
 
 pub fn combinations() -> Vec<DeepOptions> {
@@ -75,15 +75,15 @@ pub fn combinations() -> Vec<DeepOptions> {
 fn agrees_with_central_differences_in_every_combination() {
     for (number, options) in combinations().into_iter().enumerate() {
         for width in if options.layers.architecture == Architecture::Composition { 1..=3 } else { 1..=1 } {
-            let (problem, white) = problem(&options, 37, width, number as u64);
-            let (at, gradient) = problem.value_and_gradient(&white).unwrap();
-            assert_eq!(at, problem.value(&white).unwrap());
-            for layer in 0..white.len() {
-                let direction = normal_matrix(7 + layer as u64, white[layer].nrows(), white[layer].ncols());
+            let (problem, xi) = problem(&options, 37, width, number as u64);
+            let (at, gradient) = problem.value_and_gradient(&xi).unwrap();
+            assert_eq!(at, problem.value(&xi).unwrap());
+            for layer in 0..xi.len() {
+                let direction = normal_matrix(7 + layer as u64, xi[layer].nrows(), xi[layer].ncols());
                 let moved = |step: f64| {
-                    let mut white = white.clone();
-                    white[layer].scaled_add(step, &direction);
-                    problem.value(&white).unwrap().log_likelihood
+                    let mut xi = xi.clone();
+                    xi[layer].scaled_add(step, &direction);
+                    problem.value(&xi).unwrap().log_likelihood
                 };
                 let difference = |h: f64| (moved(h) - moved(-h)) / (2.0 * h);
                 // Two steps, the error of second order taken away. From far to near: the map of an injective layer

@@ -6,7 +6,7 @@ use crate::naive::{cholesky, covariance, generator, normal_matrix, relative_erro
 use ndarray::{Array1, Array2};
 use ndarray_linalg::{EigValsh, UPLO};
 use proptest::prelude::*;
-use stride_pipe::gp::deep::{Architecture, DeepOptions, LayerOptions, LogDensity, PriorMean, Problem, Warped};
+use stride_pipe::gp::deep::{Architecture, DeepOptions, DeepProblem, LayerOptions, LogDensity, PriorMean, Warped};
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::random::{standard_normal, uniform};
 use stride_pipe::gp::sparse::JITTER;
@@ -67,7 +67,7 @@ fn local_lengths_belong_to_their_rows() {
 }
 
 // An injective problem at these places, and hidden variables that make u what it is asked to be there.
-fn map(at: &[f64], u: impl Fn(f64) -> f64) -> (Problem, Vec<Array2<f64>>) {
+fn map(at: &[f64], u: impl Fn(f64) -> f64) -> (DeepProblem, Vec<Array2<f64>>) {
     let n = at.len();
     let x = Array2::from_shape_fn((n, 1), |(i, _)| at[i]);
     let y = Array1::from_shape_fn(n, |i| (i as f64).sin());
@@ -81,9 +81,9 @@ fn map(at: &[f64], u: impl Fn(f64) -> f64) -> (Problem, Vec<Array2<f64>>) {
     let mut k = covariance(Kernel::Matern12, &Hyper::isotropic(1.0, 0.7, 0.0), x.view(), x.view());
     k.diag_mut().iter_mut().for_each(|v| *v += JITTER);
     let values = Array2::from_shape_fn((n, 1), |(i, _)| u(at[i]));
-    let white = vec![solve(&cholesky(&k), &values)];
-    assert!(relative_error(&problem.hidden_values(&white, &(0..n).collect::<Vec<_>>()).unwrap()[0], &values) < 1e-9);
-    (problem, white)
+    let xi = vec![solve(&cholesky(&k), &values)];
+    assert!(relative_error(&problem.hidden_values(&xi, &(0..n).collect::<Vec<_>>()).unwrap()[0], &values) < 1e-9);
+    (problem, xi)
 }
 
 #[test]
@@ -92,19 +92,19 @@ fn the_map_integrates_the_squared_slope() {
     let mut at: Vec<f64> = (0..60).map(|_| 4.0 * uniform(&mut rng) - 1.0).collect();
     at.extend([-1.0, 3.0]);
     // u = 1 gives x itself.
-    let (problem, white) = map(&at, |_| 1.0);
-    assert!(relative_error(&problem.top_inputs(&white).unwrap(), &at) < 1e-9);
+    let (problem, xi) = map(&at, |_| 1.0);
+    assert!(relative_error(&problem.top_inputs(&xi).unwrap(), &at) < 1e-9);
     // u = 2 everywhere.
-    let (problem, white) = map(&at, |_| 2.0);
+    let (problem, xi) = map(&at, |_| 2.0);
     let expected: Vec<f64> = at.iter().map(|x| -1.0 + 4.0 * (x + 1.0)).collect();
-    assert!(relative_error(&problem.top_inputs(&white).unwrap(), &expected) < 1e-9);
+    assert!(relative_error(&problem.top_inputs(&xi).unwrap(), &expected) < 1e-9);
     // Below the smallest slope: 0.3².
-    let (problem, white) = map(&at, |x| 0.1 * x - 1.0);
+    let (problem, xi) = map(&at, |x| 0.1 * x - 1.0);
     let expected: Vec<f64> = at.iter().map(|x| -1.0 + 0.09 * (x + 1.0)).collect();
-    assert!(relative_error(&problem.top_inputs(&white).unwrap(), &expected) < 1e-9);
+    assert!(relative_error(&problem.top_inputs(&xi).unwrap(), &expected) < 1e-9);
     // u = a + b x: the integral is ((a + b x)³ − (a − b)³)/3b, and the trapezoidal rule adds b² h³/6 per interval.
     let (a, b) = (1.5, 0.3);
-    let (problem, white) = map(&at, |x| a + b * x);
+    let (problem, xi) = map(&at, |x| a + b * x);
     let mut sorted = at.clone();
     sorted.sort_by(f64::total_cmp);
     let expected: Vec<f64> = at
@@ -114,7 +114,7 @@ fn the_map_integrates_the_squared_slope() {
             -1.0 + ((a + b * x).powi(3) - (a - b).powi(3)) / (3.0 * b) + rule
         })
         .collect();
-    let found = problem.top_inputs(&white).unwrap();
+    let found = problem.top_inputs(&xi).unwrap();
     assert!(relative_error(&found, &expected) < 1e-9);
 }
 
@@ -135,8 +135,8 @@ proptest! {
                 ..DeepOptions::default()
             };
             let (problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.0, 1.0, 0.1));
-            let white = wander(&problem, seed, size);
-            let g = problem.top_inputs(&white).unwrap();
+            let xi = wander(&problem, seed, size);
+            let g = problem.top_inputs(&xi).unwrap();
             for i in 0..n {
                 for j in 0..n {
                     let (dx, dg) = (x[[i, 0]] - x[[j, 0]], g[[i, 0]] - g[[j, 0]]);
@@ -147,7 +147,7 @@ proptest! {
                     }
                 }
             }
-            problem.value(&white).unwrap();
+            problem.value(&xi).unwrap();
         }
     }
 }
@@ -164,14 +164,15 @@ fn many_values_share_a_bounded_number_of_knots() {
     };
     let start = Hyper::isotropic(1.0, 1.5, 0.1);
     let inducing: Vec<usize> = (0..n).step_by(200).collect();
-    let points = stride_pipe::gp::deep::Points { inducing, pivots: Err((0..n).step_by(7).collect()), jitter: JITTER };
-    let problem = Problem::new(x.view(), y.view(), &options, &start, points).unwrap();
-    let white = wander(&problem, 4, 0.4);
-    let g = problem.top_inputs(&white).unwrap();
+    let points =
+        stride_pipe::gp::deep::SupportPoints { inducing, pivots: Err((0..n).step_by(7).collect()), jitter: JITTER };
+    let problem = DeepProblem::new(x.view(), y.view(), &options, &start, points).unwrap();
+    let xi = wander(&problem, 4, 0.4);
+    let g = problem.top_inputs(&xi).unwrap();
     // With 1024 knots g is linear over two or three steps of 1/300; the loops have a knot at every value.
     let naive = naive(&options, &x, &start, &problem);
     let every: Vec<usize> = (0..n).collect();
-    let u = problem.hidden_values(&white, &every).unwrap();
+    let u = problem.hidden_values(&xi, &every).unwrap();
     let mut order = every.clone();
     order.sort_by(|a, b| x[[*a, 0]].total_cmp(&x[[*b, 0]]));
     let mut slopes = Vec::new();

@@ -5,7 +5,7 @@ use crate::naive::{cholesky, normal_matrix, regression, relative_error};
 use ndarray::{Array1, Array2, Axis, s};
 use ndarray_linalg::{Eigh, UPLO};
 use stride_pipe::gp::deep::{
-    Architecture, DeepOptions, HiddenOptions, LayerOptions, LogDensity, Points, PriorMean, Problem, Start,
+    Architecture, DeepOptions, DeepProblem, HiddenOptions, LayerOptions, LogDensity, PriorMean, Start, SupportPoints,
 };
 use stride_pipe::gp::exact::ExactOptions;
 use stride_pipe::gp::kernel::{Covariance, Hyper, Kernel};
@@ -22,26 +22,26 @@ pub fn exact_start(kernel: Kernel) -> Start {
 }
 
 /// A problem with given parts: every third row is an inducing point.
-pub fn problem(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, start: &Hyper) -> (Problem, Vec<usize>) {
+pub fn problem(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, start: &Hyper) -> (DeepProblem, Vec<usize>) {
     let exact = matches!(options.start, Start::Exact(_));
     let inducing: Vec<usize> = if exact { Vec::new() } else { (1..x.nrows()).step_by(3).collect() };
     let pivots = Err((0..x.nrows()).collect());
-    let points = Points { inducing: inducing.clone(), pivots, jitter: JITTER };
-    (Problem::new(x.view(), y.view(), options, start, points).unwrap(), inducing)
+    let points = SupportPoints { inducing: inducing.clone(), pivots, jitter: JITTER };
+    (DeepProblem::new(x.view(), y.view(), options, start, points).unwrap(), inducing)
 }
 
-pub fn naive(options: &DeepOptions, x: &Array2<f64>, start: &Hyper, problem: &Problem) -> Deep {
+pub fn naive(options: &DeepOptions, x: &Array2<f64>, start: &Hyper, problem: &DeepProblem) -> Deep {
     Deep::new(options, x, start, problem.anchors().to_vec(), JITTER)
 }
 
 /// Hidden variables near the start, but nothing special.
-pub fn wander(problem: &Problem, seed: u64, size: f64) -> Vec<Array2<f64>> {
-    let mut white = problem.start_white().unwrap();
-    for (layer, white) in white.iter_mut().enumerate() {
-        let (rows, columns) = white.dim();
-        *white += &(normal_matrix(seed + 31 * layer as u64, rows, columns) * size);
+pub fn wander(problem: &DeepProblem, seed: u64, size: f64) -> Vec<Array2<f64>> {
+    let mut xi = problem.start_xi().unwrap();
+    for (layer, xi) in xi.iter_mut().enumerate() {
+        let (rows, columns) = xi.dim();
+        *xi += &(normal_matrix(seed + 31 * layer as u64, rows, columns) * size);
     }
-    white
+    xi
 }
 
 pub fn matrix(covariance: &impl Covariance) -> Array2<f64> {
@@ -70,26 +70,26 @@ fn check(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, seed: u64) {
         options.layers.layers
     );
     let naive = naive(options, x, &start, &problem);
-    let white = wander(&problem, seed, 0.3);
-    let expected = naive.layers(&white);
+    let xi = wander(&problem, seed, 0.3);
+    let expected = naive.layers(&xi);
     let every: Vec<usize> = (0..x.nrows()).collect();
-    let found = problem.hidden_values(&white, &every).unwrap();
+    let found = problem.hidden_values(&xi, &every).unwrap();
     assert_eq!(found.len(), options.layers.layers as usize - 1);
     for (layer, (found, expected)) in found.iter().zip(&expected.values).enumerate() {
         let error = relative_error(found, expected);
         assert!(error < 1e-7, "{label}, layer {layer}: {error:e}");
     }
     let inputs = &expected.inputs[options.layers.layers as usize - 2];
-    let error = relative_error(&problem.top_inputs(&white).unwrap(), inputs);
+    let error = relative_error(&problem.top_inputs(&xi).unwrap(), inputs);
     assert!(error < 1e-7, "{label}, top inputs: {error:e}");
     let top = naive.top(&expected, &hyper);
     let some: Vec<usize> = every.iter().rev().step_by(2).copied().collect();
     for rows in [&every, &some] {
-        let found = matrix(&problem.top_covariance(&white, rows).unwrap());
+        let found = matrix(&problem.top_covariance(&xi, rows).unwrap());
         let expected = crate::naive::deep::submatrix(&top, rows, rows);
         assert!(relative_error(&found, &expected) < 1e-7, "{label}, top covariance");
     }
-    let at = problem.value(&white).unwrap();
+    let at = problem.value(&xi).unwrap();
     let (log_likelihood, free_energy) = if inducing.is_empty() {
         (log_normal(&top, y, hyper.noise), None)
     } else {
@@ -186,13 +186,13 @@ fn all_rows_as_pivots_are_the_full_covariance() {
         assert_eq!(sorted, (0..n).collect::<Vec<_>>(), "every row is a pivot");
         let every: Vec<usize> = (0..n).collect();
         // Ψ by columns: what each hidden variable does alone. The hidden mean is zero.
-        let factor = |problem: &Problem| {
+        let factor = |problem: &DeepProblem| {
             let mut psi = Array2::zeros((n, n));
             for k in 0..n {
-                let mut white = problem.start_white().unwrap();
-                white[0].fill(0.0);
-                white[0][[k, 0]] = 1.0;
-                let values = problem.hidden_values(&white, &every).unwrap();
+                let mut xi = problem.start_xi().unwrap();
+                xi[0].fill(0.0);
+                xi[0][[k, 0]] = 1.0;
+                let values = problem.hidden_values(&xi, &every).unwrap();
                 psi.column_mut(k).assign(&values[0].column(0));
             }
             psi
@@ -204,12 +204,12 @@ fn all_rows_as_pivots_are_the_full_covariance() {
         assert!(relative_error(&c, &exact) < 1.1e-8, "{architecture:?}");
         assert!(relative_error(&psi, &exact) < 1.1e-8, "{architecture:?}");
         // The same hidden values, as variables of the other kind.
-        let white = wander(&full, 9, 0.5);
-        let values = full.hidden_values(&white, aca.anchors()).unwrap();
+        let xi = wander(&full, 9, 0.5);
+        let values = full.hidden_values(&xi, aca.anchors()).unwrap();
         let mut k = crate::naive::deep::submatrix(&exact, aca.anchors(), aca.anchors());
         k.diag_mut().iter_mut().for_each(|v| *v += JITTER);
         let mapped = vec![solve(&cholesky(&k), &values[0])];
-        let (a, b) = (full.value(&white).unwrap(), aca.value(&mapped).unwrap());
+        let (a, b) = (full.value(&xi).unwrap(), aca.value(&mapped).unwrap());
         let error = (a.log_likelihood - b.log_likelihood).abs() / a.log_likelihood.abs();
         assert!(error < 1e-6, "{architecture:?}: {error:e}");
     }
@@ -234,10 +234,10 @@ fn narrow_layers_start_from_principal_directions_and_wide_ones_are_padded() {
             ..DeepOptions::default()
         };
         let (problem, _) = problem(&options, &x, &y, &start);
-        let white = problem.start_white().unwrap();
-        assert!(white.iter().flatten().all(|xi| *xi == 0.0));
+        let xi = problem.start_xi().unwrap();
+        assert!(xi.iter().flatten().all(|xi| *xi == 0.0));
         let every: Vec<usize> = (0..n).collect();
-        let all = problem.hidden_values(&white, &every).unwrap();
+        let all = problem.hidden_values(&xi, &every).unwrap();
         assert!(all.iter().all(|layer| layer == all[0]));
         all[0].clone()
     };

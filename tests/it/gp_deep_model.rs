@@ -177,9 +177,9 @@ fn checkpoints_of_another_fit_are_refused() {
     let mut sampler = good.clone();
     sampler.particles[0].sampler.pop();
     let mut narrow = good.clone();
-    narrow.particles[1].white[0] = narrow.particles[1].white[0].slice(s![1.., ..]).to_owned();
+    narrow.particles[1].xi[0] = narrow.particles[1].xi[0].slice(s![1.., ..]).to_owned();
     let mut layers = good.clone();
-    layers.particles[2].white.clear();
+    layers.particles[2].xi.clear();
     let mut pivots = good.clone();
     pivots.pivots[0] = 40;
     let mut inducing = good.clone();

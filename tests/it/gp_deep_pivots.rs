@@ -131,26 +131,26 @@ fn new_pivots_keep_the_hidden_values_there() {
                 let aca = aca(9, 0.0);
                 let options = options(architecture, aca, prior_mean, layers);
                 let (mut problem, _) = problem(&options, &x, &y, &start);
-                let mut whites: Vec<_> = (0..3).map(|s| wander(&problem, 50 + s, 0.6)).collect();
-                let (old, before) = (problem.anchors().to_vec(), whites.clone());
+                let mut all_xi: Vec<_> = (0..3).map(|s| wander(&problem, 50 + s, 0.6)).collect();
+                let (old, before) = (problem.anchors().to_vec(), all_xi.clone());
                 let values: Vec<_> = before.iter().map(|w| problem.hidden_values(w, &every).unwrap()).collect();
                 let members: Vec<Warped> = before.iter().map(|w| problem.top_covariance(w, &every).unwrap()).collect();
-                problem.repivot(&every, whites.iter_mut().collect()).unwrap();
+                problem.repivot(&every, all_xi.iter_mut().collect()).unwrap();
                 let label = format!("{architecture:?} {prior_mean:?} {layers} layers");
                 assert_eq!(problem.anchors(), choose_pivots(&members, 9, 0.0).unwrap(), "{label}");
                 assert_ne!(problem.anchors(), old, "{label}: pivots move with the hidden functions");
-                for (white, values) in whites.iter().zip(&values) {
-                    let now = problem.hidden_values(white, problem.anchors()).unwrap();
+                for (xi, values) in all_xi.iter().zip(&values) {
+                    let now = problem.hidden_values(xi, problem.anchors()).unwrap();
                     for (now, values) in now.iter().zip(values) {
                         let expected = values.select(Axis(0), problem.anchors());
                         let error = relative_error(&now.clone(), &expected);
                         assert!(error < 1e-6, "{label}: {error:e}");
                     }
-                    problem.value(white).unwrap();
+                    problem.value(xi).unwrap();
                 }
                 if layers == 2 && prior_mean == PriorMean::Zero {
                     let norm = |all: &[Array2<f64>]| all.iter().flatten().map(|v| v * v).sum::<f64>().sqrt();
-                    for (new, old) in whites.iter().zip(&before) {
+                    for (new, old) in all_xi.iter().zip(&before) {
                         assert!(norm(new) <= norm(old) * (1.0 + 1e-9), "{label}: {} {}", norm(new), norm(old));
                     }
                 }
@@ -166,9 +166,9 @@ fn only_rows_that_are_seen_become_pivots() {
     let mut options = options(Architecture::Composition, aca, PriorMean::Zero, 2);
     options.start = exact_start(Kernel::Matern32);
     let (mut problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.0, 1.0, 0.1));
-    let mut white = wander(&problem, 2, 0.5);
+    let mut xi = wander(&problem, 2, 0.5);
     let seen: Vec<usize> = (20..40).rev().collect();
-    problem.repivot(&seen, vec![&mut white]).unwrap();
+    problem.repivot(&seen, vec![&mut xi]).unwrap();
     assert!(problem.anchors().iter().all(|row| *row >= 20));
     assert_eq!(problem.anchors().len(), 6);
 }
@@ -183,16 +183,16 @@ fn hidden_variables_follow_the_inducing_points() {
             for layers in [2, 4] {
                 let options = options(architecture, SPARSE, prior_mean, layers);
                 let (mut problem, old) = problem(&options, &x, &y, &start);
-                let mut white = wander(&problem, 60, 0.5);
+                let mut xi = wander(&problem, 60, 0.5);
                 let naive = naive(&options, &x, &start, &problem);
-                let before = problem.hidden_values(&white, &(0..30).collect::<Vec<_>>()).unwrap();
+                let before = problem.hidden_values(&xi, &(0..30).collect::<Vec<_>>()).unwrap();
                 // Two points go, two come, and the order changes.
                 let mut new: Vec<usize> = old[2..].iter().rev().copied().collect();
                 new.extend([0, 29]);
                 assert!(new[new.len() - 2..].iter().all(|row| !old.contains(row)));
-                problem.move_inducing(new.clone(), vec![&mut white]).unwrap();
+                problem.move_inducing(new.clone(), vec![&mut xi]).unwrap();
                 assert_eq!(problem.anchors(), new);
-                let after = problem.hidden_values(&white, &new).unwrap();
+                let after = problem.hidden_values(&xi, &new).unwrap();
                 let label = format!("{architecture:?} {prior_mean:?} {layers} layers");
                 for (layer, (after, before)) in after.iter().zip(&before).enumerate() {
                     let kept = after.slice(s![..new.len() - 2, ..]).to_owned();
@@ -205,7 +205,7 @@ fn hidden_variables_follow_the_inducing_points() {
                     let error = relative_error(&came, &expected);
                     assert!(error < 1e-8, "{label}, layer {layer}: points that come: {error:e}");
                 }
-                problem.value(&white).unwrap();
+                problem.value(&xi).unwrap();
             }
         }
     }
@@ -217,11 +217,11 @@ fn other_kinds_do_not_follow() {
     for hidden in [FULL, aca(5, 0.0)] {
         let options = options(Architecture::Composition, hidden, PriorMean::Zero, 3);
         let (mut problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.0, 1.0, 0.1));
-        let mut white = wander(&problem, 3, 0.5);
-        let (before, old) = (white.clone(), problem.value(&white).unwrap());
-        problem.move_inducing(vec![3, 4, 5], vec![&mut white]).unwrap();
-        assert_eq!(white, before);
-        assert_ne!(problem.value(&white).unwrap(), old);
-        assert_eq!(problem.top_covariance(&white, &[1]).unwrap().len(), 1);
+        let mut xi = wander(&problem, 3, 0.5);
+        let (before, old) = (xi.clone(), problem.value(&xi).unwrap());
+        problem.move_inducing(vec![3, 4, 5], vec![&mut xi]).unwrap();
+        assert_eq!(xi, before);
+        assert_ne!(problem.value(&xi).unwrap(), old);
+        assert_eq!(problem.top_covariance(&xi, &[1]).unwrap().len(), 1);
     }
 }

@@ -6,24 +6,24 @@ use crate::naive::deep::aca;
 use crate::naive::{generator, regression};
 use ndarray::Array2;
 use stride_pipe::gp::deep::{
-    Architecture, Chain, DeepOptions, LayerOptions, LogDensity, PriorMean, Problem, Sampler, SamplerOptions,
+    Architecture, Chain, DeepOptions, DeepProblem, LayerOptions, LogDensity, PriorMean, SamplerOptions,
 };
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 
 // Hidden variables from a flat list.
-fn white(like: &[Array2<f64>], values: &[f64]) -> Vec<Array2<f64>> {
+fn by_layer(like: &[Array2<f64>], values: &[f64]) -> Vec<Array2<f64>> {
     let mut values = values.iter().copied();
     like.iter().map(|part| Array2::from_shape_simple_fn(part.dim(), || values.next().unwrap())).collect()
 }
 
 // Means and second moments of ξ, and the mean of ℓ, by the midpoint rule.
-fn grid(problem: &Problem, like: &[Array2<f64>], points: usize) -> Vec<f64> {
+fn grid(problem: &DeepProblem, like: &[Array2<f64>], points: usize) -> Vec<f64> {
     let size: usize = like.iter().map(Array2::len).sum();
     let at = |index: usize| -5.0 + 10.0 * (index as f64 + 0.5) / points as f64;
     let mut all: Vec<(f64, Vec<f64>)> = Vec::new();
     for cell in 0..points.pow(size as u32) {
         let xi: Vec<f64> = (0..size).map(|k| at(cell / points.pow(k as u32) % points)).collect();
-        let log_likelihood = problem.value(&white(like, &xi)).unwrap().log_likelihood;
+        let log_likelihood = problem.value(&by_layer(like, &xi)).unwrap().log_likelihood;
         let log_prior: f64 = xi.iter().map(|v| -0.5 * v * v).sum();
         let mut moments = xi.clone();
         moments.extend(xi.iter().map(|v| v * v));
@@ -36,17 +36,17 @@ fn grid(problem: &Problem, like: &[Array2<f64>], points: usize) -> Vec<f64> {
     (0..=2 * size).map(moment).collect()
 }
 
-fn sampled(problem: &Problem, like: &[Array2<f64>], kind: SamplerOptions, count: usize, thin: usize) -> Vec<f64> {
+fn sampled(problem: &DeepProblem, like: &[Array2<f64>], kind: SamplerOptions, count: usize, thin: usize) -> Vec<f64> {
     let mut rng = generator(5);
-    let mut chain = Chain::new(like.to_vec(), Sampler::new(&kind, like.len()));
-    chain.settle(problem.value(like).unwrap());
+    let mut chain = Chain::new(like.to_vec(), kind.method().start(like.len()));
+    chain.refresh_density(problem.value(like).unwrap());
     chain.run(problem, 600, true, &mut rng).unwrap();
     chain.sampler.freeze();
     let size: usize = like.iter().map(Array2::len).sum();
     let mut total = vec![0.0; 2 * size + 1];
     for _ in 0..count {
         chain.run(problem, thin, false, &mut rng).unwrap();
-        for (k, value) in chain.white.iter().flatten().enumerate() {
+        for (k, value) in chain.xi().iter().flatten().enumerate() {
             total[k] += value / count as f64;
             total[size + k] += value * value / count as f64;
         }
@@ -66,7 +66,7 @@ fn check(architecture: Architecture, layers: usize, rank: usize, prior_mean: Pri
         ..DeepOptions::default()
     };
     let (problem, _) = problem(&options, &x, &y, &Hyper::isotropic(1.5, 1.0, 0.1));
-    let like = problem.start_white().unwrap();
+    let like = problem.start_xi().unwrap();
     assert_eq!(like.iter().map(Array2::len).sum::<usize>(), rank * (layers - 1));
     let expected = grid(&problem, &like, if rank * (layers - 1) == 1 { 800 } else { 90 });
     let hmc = sampled(&problem, &like, HMC, 3000, 1);

@@ -6,7 +6,7 @@ use crate::naive::extended::Extended;
 use crate::naive::normal_matrix;
 use crate::naive::sparse::{Matrix, cholesky, dot, solve_lower};
 use ndarray::{Array1, Array2};
-use stride_pipe::gp::deep::{DeepOptions, LayerOptions, LogDensity, Points, PriorMean, Problem};
+use stride_pipe::gp::deep::{DeepOptions, DeepProblem, LayerOptions, LogDensity, PriorMean, SupportPoints};
 use stride_pipe::gp::kernel::Hyper;
 use stride_pipe::gp::sparse::JITTER;
 
@@ -52,13 +52,13 @@ impl Exact<'_> {
     }
 
     // mean + K_·A L⁻ᵀ (ξ + step δ).
-    fn hidden(&self, white: &Array2<f64>, direction: &Array2<f64>, step: f64) -> Matrix {
+    fn hidden(&self, xi: &Array2<f64>, direction: &Array2<f64>, step: f64) -> Matrix {
         let at: Matrix = self.pivots.iter().map(|row| self.x[*row].clone()).collect();
         let lower = self.factor(&at, 1.0);
-        let weights: Matrix = (0..white.ncols())
+        let weights: Matrix = (0..xi.ncols())
             .map(|k| {
-                let moved = |i: usize| Extended::from(white[[i, k]]) + Extended::from(step) * direction[[i, k]].into();
-                solve_transposed(&lower, (0..white.nrows()).map(moved).collect())
+                let moved = |i: usize| Extended::from(xi[[i, k]]) + Extended::from(step) * direction[[i, k]].into();
+                solve_transposed(&lower, (0..xi.nrows()).map(moved).collect())
             })
             .collect();
         let length = self.hyper.lengths[0];
@@ -117,11 +117,11 @@ fn agrees_with_extended_precision_on_energy() {
             layers: LayerOptions { prior_mean, hidden, ..LayerOptions::default() },
             ..DeepOptions::default()
         };
-        let points = Points { inducing: inducing.clone(), pivots: Err((0..110).collect()), jitter: JITTER };
-        let problem = Problem::new(x.view(), y.view(), &options, &hyper, points).unwrap();
-        let mut white = problem.start_white().unwrap();
-        let (rows, columns) = white[0].dim();
-        white[0] += &(normal_matrix(number as u64, rows, columns) * 0.05);
+        let points = SupportPoints { inducing: inducing.clone(), pivots: Err((0..110).collect()), jitter: JITTER };
+        let problem = DeepProblem::new(x.view(), y.view(), &options, &hyper, points).unwrap();
+        let mut xi = problem.start_xi().unwrap();
+        let (rows, columns) = xi[0].dim();
+        xi[0] += &(normal_matrix(number as u64, rows, columns) * 0.05);
         let direction = normal_matrix(9, rows, columns);
         let exact = Exact {
             x: extended(&x),
@@ -131,8 +131,8 @@ fn agrees_with_extended_precision_on_energy() {
             hyper: &hyper,
             identity: prior_mean == PriorMean::Identity,
         };
-        let at = |step: f64| exact.log_likelihood(&exact.hidden(&white[0], &direction, step));
-        let (found, gradient) = problem.value_and_gradient(&white).unwrap();
+        let at = |step: f64| exact.log_likelihood(&exact.hidden(&xi[0], &direction, step));
+        let (found, gradient) = problem.value_and_gradient(&xi).unwrap();
         let value = at(0.0).value();
         let error = (found.log_likelihood / value - 1.0).abs();
         assert!(error < 1e-6, "{prior_mean:?}: {} for {value}", found.log_likelihood);

@@ -131,7 +131,7 @@ fn naive_prediction(
         .particles
         .iter()
         .map(|particle| {
-            let layers = naive.layers(&particle.white);
+            let layers = naive.layers(&particle.xi);
             let (k, cross) = (naive.top(&layers, hyper), naive.top_cross(&layers, stars, hyper));
             posterior((&k, &cross), y, inducing, (hyper.variance, hyper.noise))
         })

@@ -6,8 +6,8 @@ use crate::naive::deep::{FULL, SPARSE, aca, hmc, log_normal};
 use crate::naive::{normal_matrix, regression, relative_error};
 use ndarray::{Array1, Array2, Axis};
 use stride_pipe::gp::deep::{
-    Architecture, DeepOptions, EmOptions, HiddenOptions, LayerOptions, LogDensity, Points, PriorMean, Problem, Start,
-    fit,
+    Architecture, DeepOptions, DeepProblem, EmOptions, HiddenOptions, LayerOptions, LogDensity, PriorMean, Start,
+    SupportPoints, fit,
 };
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::observer::Silent;
@@ -17,28 +17,28 @@ use stride_pipe::gp::sparse::{JITTER, Level, State};
 const ACA: HiddenOptions = aca(5, 0.0);
 
 // A problem whose top layer has other hyper-parameters than the hidden ones.
-fn problem(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>) -> (Problem, Vec<usize>, Hyper) {
+fn problem(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>) -> (DeepProblem, Vec<usize>, Hyper) {
     let n = x.nrows();
     let exact = matches!(options.start, Start::Exact(_));
     let inducing: Vec<usize> = if exact { Vec::new() } else { (0..7).map(|i| i * (n - 1) / 6).collect() };
     let pivots = Err((0..n).step_by(n.div_ceil(300)).collect());
-    let points = Points { inducing: inducing.clone(), pivots, jitter: JITTER };
-    let mut problem = Problem::new(x.view(), y.view(), options, &Hyper::isotropic(1.1, 1.2, 0.3), points).unwrap();
+    let points = SupportPoints { inducing: inducing.clone(), pivots, jitter: JITTER };
+    let mut problem = DeepProblem::new(x.view(), y.view(), options, &Hyper::isotropic(1.1, 1.2, 0.3), points).unwrap();
     let hyper = Hyper::isotropic(1.7, 0.8, 0.2);
     problem.set_hyper(hyper.clone());
     (problem, inducing, hyper)
 }
 
-fn check_gradient(problem: &Problem, white: &[Array2<f64>], label: &str) {
-    let (_, gradient) = problem.value_and_gradient(white).unwrap();
-    for layer in 0..white.len() {
-        let (rows, columns) = white[layer].dim();
+fn check_gradient(problem: &DeepProblem, xi: &[Array2<f64>], label: &str) {
+    let (_, gradient) = problem.value_and_gradient(xi).unwrap();
+    for layer in 0..xi.len() {
+        let (rows, columns) = xi[layer].dim();
         let mut direction = normal_matrix(layer as u64, rows, columns);
         direction /= direction.iter().map(|v| v * v).sum::<f64>().sqrt();
         let moved = |step: f64| {
-            let mut white = white.to_vec();
-            white[layer].scaled_add(step, &direction);
-            problem.value(&white).unwrap().log_likelihood
+            let mut xi = xi.to_vec();
+            xi[layer].scaled_add(step, &direction);
+            problem.value(&xi).unwrap().log_likelihood
         };
         let difference = |h: f64| (moved(h) - moved(-h)) / (2.0 * h);
         let expected = (4.0 * difference(1e-4) - difference(2e-4)) / 3.0;
@@ -50,10 +50,10 @@ fn check_gradient(problem: &Problem, white: &[Array2<f64>], label: &str) {
 
 fn check(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, label: &str) {
     let (problem, inducing, hyper) = problem(options, x, y);
-    let white = wander(&problem, 3, 0.2);
+    let xi = wander(&problem, 3, 0.2);
     let every: Vec<usize> = (0..x.nrows()).collect();
-    let top = problem.top_covariance(&white, &every).unwrap();
-    let at = problem.value(&white).unwrap();
+    let top = problem.top_covariance(&xi, &every).unwrap();
+    let at = problem.value(&xi).unwrap();
     if inducing.is_empty() {
         let expected = log_normal(&crate::gp_deep_layers::matrix(&top), y, hyper.noise);
         assert!((at.log_likelihood / expected - 1.0).abs() < 1e-9, "{label}");
@@ -64,12 +64,12 @@ fn check(options: &DeepOptions, x: &Array2<f64>, y: &Array1<f64>, label: &str) {
     }
     // Rows are the same one by one and in tiles.
     let some: Vec<usize> = every.iter().rev().step_by(x.nrows() / 50).copied().collect();
-    let all = problem.top_inputs(&white).unwrap();
+    let all = problem.top_inputs(&xi).unwrap();
     if options.layers.architecture != Architecture::Injective {
-        let last = problem.hidden_values(&white, &some).unwrap().pop().unwrap();
+        let last = problem.hidden_values(&xi, &some).unwrap().pop().unwrap();
         assert!(relative_error(&last, &all.select(Axis(0), &some)) < 1e-10, "{label}");
     }
-    check_gradient(&problem, &white, label);
+    check_gradient(&problem, &xi, label);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct Checkpoint {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParticleState {
     /// Whitened hidden variables ξ, one `[r, D]` per hidden layer, bottom first.
-    pub white: Vec<Array2<f64>>,
+    pub xi: Vec<Array2<f64>>,
     /// State of the sampler: step sizes, and what their adaptation remembers.
     pub sampler: Vec<f64>,
     /// ℓ after every round of moves of the frozen phase so far.

@@ -174,18 +174,18 @@ impl Design {
     }
 
     /// Turns a derivative by what [`Warped`] knows of the rows into one by inputs: `[k, D]`; `length` is the layer's.
-    pub fn warped_back(&self, inputs: ArrayView2<'_, f64>, mut bar: Array2<f64>, length: f64) -> Array2<f64> {
+    pub fn warped_back(&self, inputs: ArrayView2<'_, f64>, mut adjoint: Array2<f64>, length: f64) -> Array2<f64> {
         if self.architecture == Architecture::Convolution {
             let (least, most) = self.bounds;
-            bar.zip_mut_with(&inputs, |bar, value| {
+            adjoint.zip_mut_with(&inputs, |adjoint, value| {
                 if !(*value > least && *value < most) {
-                    *bar = 0.0;
+                    *adjoint = 0.0;
                 }
             });
-            return bar;
+            return adjoint;
         }
-        bar /= length;
-        bar
+        adjoint /= length;
+        adjoint
     }
 
     /// Injective: where the rows x: `[k, 1]` lie between the knots.

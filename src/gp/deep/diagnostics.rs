@@ -5,7 +5,7 @@ use crate::eval::chains::{bulk_ess, split_rhat};
 
 /// What the chains say about themselves.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Diagnostics {
+pub struct ChainDiagnostics {
     /// Split-R̂ of ℓ over the frozen phase; `None` when it is too short.
     pub rhat: Option<f64>,
     /// Bulk effective sample size of ℓ over the frozen phase, all chains together.
@@ -18,7 +18,7 @@ pub struct Diagnostics {
     pub jitter: f64,
 }
 
-impl Diagnostics {
+impl ChainDiagnostics {
     /// From ℓ of every chain after every round of moves of the frozen phase.
     pub(super) fn new(frozen: &[Vec<f64>], moves: Moves, jitter: f64) -> Self {
         Self {

@@ -5,23 +5,22 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::checkpoint::{Checkpoint, ParticleState};
-use super::hidden::HiddenMethod;
 use super::m_step::Held;
-use super::options::{DeepOptions, Start};
-use super::problem::{Points, Problem};
-use super::sampler::{Chain, Moves, Sampler, SamplerMethod};
-use super::start::{pivot_rows, stationary_fit, walls};
-use super::target::{Density, LogDensity};
+use super::options::DeepOptions;
+use super::problem::{DeepProblem, SupportPoints};
+use super::sampler::{Chain, Moves, SamplerMethod};
+use super::start::{pivot_rows, walls};
+use super::target::{DensityAt, LogDensity};
 use crate::gp::GpError;
 use crate::gp::exact;
 use crate::gp::hyper::SoftBounds;
-use crate::gp::inducing::{Candidates, Choice};
+use crate::gp::inducing::Choice;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
 
 /// A fit that is under way.
-pub(super) struct Fit<'a> {
-    pub problem: Problem,
+pub(super) struct DeepFit<'a> {
+    pub problem: DeepProblem,
     options: &'a DeepOptions,
     key: &'a StreamKey,
     pub chains: Vec<Chain>,
@@ -55,7 +54,7 @@ impl Stretch {
     }
 }
 
-impl<'a> Fit<'a> {
+impl<'a> DeepFit<'a> {
     /// Everything before the first EM iteration, or as it was at a checkpoint.
     pub fn new(
         x: ArrayView2<'a, f64>,
@@ -69,11 +68,11 @@ impl<'a> Fit<'a> {
         options.check(x.ncols())?;
         let mut problem = if let Some(state) = &resume {
             let (inducing, pivots) = (state.inducing.clone(), Ok(state.pivots.clone()));
-            Problem::new(x, y, options, &state.start, Points { inducing, pivots, jitter: state.jitter })?
+            DeepProblem::new(x, y, options, &state.start, SupportPoints { inducing, pivots, jitter: state.jitter })?
         } else {
-            let (start, inducing, jitter) = stationary_fit(x, y, options, key, observer)?;
+            let (start, inducing, jitter) = options.start.fit(x, y, key, observer)?;
             let pivots = Err(pivot_rows(key, x.nrows()));
-            Problem::new(x, y, options, &start, Points { inducing, pivots, jitter })?
+            DeepProblem::new(x, y, options, &start, SupportPoints { inducing, pivots, jitter })?
         };
         if let Some(state) = &resume {
             state.hyper.check(1)?;
@@ -109,21 +108,22 @@ impl<'a> Fit<'a> {
         if particles.len() != self.options.em.particles as usize {
             return Err(GpError::shape(format!("{} chains in the checkpoint", particles.len())));
         }
-        let (kind, layers) = (&self.options.em.sampler, self.problem.design.layers);
         particles
             .into_iter()
-            .map(|particle| {
-                let sampler = Sampler::from_numbers(kind, layers, &particle.sampler)?;
-                Ok(Chain::new(particle.white, sampler))
+            .map(|ParticleState { xi, sampler: numbers, .. }| {
+                let sampler = self.sampler().restore(self.problem.design.layers, &numbers);
+                let count = numbers.len();
+                let sampler = sampler.ok_or_else(|| GpError::shape(format!("{count} numbers of a sampler")))?;
+                Ok(Chain::new(xi, sampler))
             })
             .collect()
     }
 
     // All chains start from the stationary model.
     fn first_chains(&self) -> Result<Vec<Chain>, GpError> {
-        let white = self.problem.start_white()?;
-        let sampler = Sampler::new(&self.options.em.sampler, white.len());
-        Ok((0..self.options.em.particles).map(|_| Chain::new(white.clone(), sampler.clone())).collect())
+        let xi = self.problem.start_xi()?;
+        let chain = |_| Chain::new(xi.clone(), self.sampler().start(xi.len()));
+        Ok((0..self.options.em.particles).map(chain).collect())
     }
 
     /// All EM iterations that are left, and the frozen chain at the end.
@@ -134,9 +134,10 @@ impl<'a> Fit<'a> {
             self.e_step(last, observer)?;
             observer.phase(Phase::MStep);
             self.m_step(observer)?;
-            if !last && self.repivots() {
+            let cross = self.problem.hidden.representation.cross();
+            if !last && cross.is_some_and(|cross| cross.repivot) {
                 let seen = pivot_rows(self.key, self.problem.rows.len());
-                let done = self.problem.repivot(&seen, whites(&mut self.chains));
+                let done = self.problem.repivot(&seen, xi_of(&mut self.chains));
                 self.or_skipped(done, (), "repivot.skipped", observer)?;
             }
             self.iteration += 1;
@@ -154,7 +155,7 @@ impl<'a> Fit<'a> {
             };
             self.sample(&stretch, observer)?;
         } else {
-            self.settle()?;
+            self.refresh_densities()?;
         }
         Ok(())
     }
@@ -168,16 +169,12 @@ impl<'a> Fit<'a> {
             (_, 1, 0) => moves / 2,
             _ => 0,
         };
+        let stretch = |first, moves, adapt| Stretch { phase: "e_step", first, moves, round, adapt, draws: 1 };
         if adapting > 0 {
-            self.sample(
-                &Stretch { phase: "e_step", first: 0, moves: adapting, round, adapt: true, draws: 1 },
-                observer,
-            )?;
+            self.sample(&stretch(0, adapting, true), observer)?;
         }
         if adapting < moves {
-            let moves = moves - adapting;
-            let stretch = Stretch { phase: "e_step", first: adapting, moves, round, adapt: false, draws: 1 };
-            self.sample(&stretch, observer)?;
+            self.sample(&stretch(adapting, moves - adapting, false), observer)?;
         }
         Ok(())
     }
@@ -187,7 +184,7 @@ impl<'a> Fit<'a> {
         self.earlier
             .iter()
             .zip(&self.chains)
-            .flat_map(|(earlier, chain)| earlier.iter().chain([&chain.white]))
+            .flat_map(|(earlier, chain)| earlier.iter().chain([&chain.position.xi]))
             .map(Vec::as_slice)
     }
 
@@ -195,14 +192,9 @@ impl<'a> Fit<'a> {
         self.options.em.sampler.method()
     }
 
-    fn repivots(&self) -> bool {
-        let hidden = &self.options.layers.hidden;
-        hidden.method == HiddenMethod::Aca && hidden.cross.repivot
-    }
-
     fn checkpoint(&self) -> Checkpoint {
         let state = |(chain, frozen): (&Chain, &Vec<f64>)| ParticleState {
-            white: chain.white.clone(),
+            xi: chain.xi().to_vec(),
             sampler: chain.sampler.to_numbers(),
             frozen: frozen.clone(),
         };
@@ -221,14 +213,14 @@ impl<'a> Fit<'a> {
 
     // ℓ of every chain where it stands. The jitter may rise here and when points move, not later: a target must not change while
     // it is sampled.
-    fn settle(&mut self) -> Result<(), GpError> {
+    fn refresh_densities(&mut self) -> Result<(), GpError> {
         loop {
             let target = self.problem.target();
-            let found: Result<Vec<Density>, GpError> =
-                self.chains.par_iter().map(|chain| target.value(&chain.white)).collect();
+            let found: Result<Vec<DensityAt>, GpError> =
+                self.chains.par_iter().map(|chain| target.value(chain.xi())).collect();
             match found {
                 Ok(densities) => {
-                    self.chains.iter_mut().zip(densities).for_each(|(chain, density)| chain.settle(density));
+                    self.chains.iter_mut().zip(densities).for_each(|(chain, at)| chain.refresh_density(at));
                     return Ok(());
                 }
                 Err(error @ GpError::NotPositiveDefinite { .. }) => {
@@ -244,7 +236,7 @@ impl<'a> Fit<'a> {
     // Moves all chains.
     fn sample(&mut self, stretch: &Stretch, observer: &mut dyn Observer) -> Result<(), GpError> {
         observer.phase(Phase::EStep);
-        self.settle()?;
+        self.refresh_densities()?;
         if !stretch.adapt {
             self.chains.iter_mut().for_each(|chain| chain.sampler.freeze());
             self.frozen.iter_mut().for_each(Vec::clear);
@@ -270,7 +262,7 @@ impl<'a> Fit<'a> {
                 Ok::<(), GpError>(())
             })?;
             if stretch.passed(done + count) > stretch.passed(done) {
-                self.earlier.iter_mut().zip(&chains).for_each(|(kept, chain)| kept.push(chain.white.clone()));
+                self.earlier.iter_mut().zip(&chains).for_each(|(kept, chain)| kept.push(chain.xi().to_vec()));
             }
             done += count;
             self.moves_done += count;
@@ -333,40 +325,35 @@ impl<'a> Fit<'a> {
             length: self.problem.hyper.length(),
             noise: self.problem.hyper.noise,
             jitter: self.problem.jitter * self.problem.hyper.variance,
-            inducing: if self.problem.inducing.is_empty() {
-                self.problem.rows.len()
-            } else {
-                self.problem.inducing.len()
-            } as i32,
+            inducing: self.problem.top.rows(self.problem.rows.len(), &self.problem.inducing).len() as i32,
         }
     }
 
     // Moves inducing points and hyper-parameters; hidden values at all rows stand still.
     fn m_step(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
-        let exchanges = match &self.options.start {
-            Start::Sparse(options) if options.inducing.rows.is_none() => self.options.em.exchanges as usize,
-            _ => 0,
-        };
+        let exchanges = self.options.em.exchanges as usize;
+        let candidates = self.options.start.candidates().filter(|_| exchanges > 0);
         let free = self.options.start.free();
         let moves = self.options.em.hyperparameters && free != crate::gp::kernel::Free::NONE;
-        if exchanges == 0 && !moves {
+        if candidates.is_none() && !moves {
             return Ok(());
         }
         let target = self.problem.target();
         let inputs: Vec<Array2<f64>> =
-            self.chains.par_iter().map(|chain| target.all_inputs(&chain.white)).collect::<Result<_, _>>()?;
+            self.chains.par_iter().map(|chain| target.all_inputs(chain.xi())).collect::<Result<_, _>>()?;
         let held = Held {
             design: &self.problem.design,
             x: self.problem.rows.x.view(),
             y: self.problem.y.view(),
             inputs,
             jitter: self.problem.jitter,
+            top: self.problem.top,
         };
         let mut inducing = self.problem.inducing.clone();
-        if exchanges > 0 {
+        if let Some(candidates) = candidates {
             let choice = Choice {
                 y: self.problem.y.view(),
-                candidates: self.candidates(),
+                candidates,
                 key: self.key.with("deep").with("exchange").with_index(self.iteration as u64),
                 trace: self.trace_point("exchange"),
             };
@@ -375,13 +362,12 @@ impl<'a> Fit<'a> {
         }
         let mut hyper = self.problem.hyper.clone();
         if moves {
-            let points = matches!(self.options.start, Start::Sparse(_)).then_some(&inducing[..]);
             let trace = self.trace_point("hyper");
-            let found = held.hyperparameters(&hyper, points, free, &self.walls, trace, observer);
+            let found = held.hyperparameters(&hyper, &inducing, free, &self.walls, trace, observer);
             hyper = self.or_skipped(found, hyper, "hyper.skipped", observer)?;
         }
         if inducing != self.problem.inducing {
-            let moved = self.problem.move_inducing(inducing, whites(&mut self.chains)).map(|()| true);
+            let moved = self.problem.move_inducing(inducing, xi_of(&mut self.chains)).map(|()| true);
             if !self.or_skipped(moved, false, "exchange.skipped", observer)? {
                 // These hyper-parameters were fitted to points that cannot be used.
                 return Ok(());
@@ -407,15 +393,8 @@ impl<'a> Fit<'a> {
             other => other,
         }
     }
-
-    fn candidates(&self) -> Candidates {
-        match &self.options.start {
-            Start::Sparse(options) => options.inducing.candidates,
-            Start::Exact(_) => Candidates::All,
-        }
-    }
 }
 
-fn whites(chains: &mut [Chain]) -> Vec<&mut Vec<Array2<f64>>> {
-    chains.iter_mut().map(|chain| &mut chain.white).collect()
+fn xi_of(chains: &mut [Chain]) -> Vec<&mut Vec<Array2<f64>>> {
+    chains.iter_mut().map(|chain| &mut chain.position.xi).collect()
 }

@@ -87,12 +87,12 @@ impl Knots {
         (self.slope(u[0]), self.slope(u[u.len() - 1]))
     }
 
-    /// The derivative by u: `[T]` of something whose derivative by g is bar: `[T]`.
-    pub fn integrate_back(&self, u: ArrayView1<'_, f64>, bar: &[f64]) -> Vec<f64> {
+    /// The derivative by u: `[T]` of something whose derivative by g is adjoint: `[T]`.
+    pub fn integrate_back(&self, u: ArrayView1<'_, f64>, adjoint: &[f64]) -> Vec<f64> {
         let mut back = vec![0.0; u.len()];
         let mut later = 0.0;
         for k in (1..u.len()).rev() {
-            later += bar[k];
+            later += adjoint[k];
             let half = 0.5 * (self.at[k] - self.at[k - 1]) * later;
             back[k - 1] += half;
             back[k] += half;
@@ -112,12 +112,12 @@ impl Spot {
         base + self.share * (next - base) + self.left_out * left_slope + self.right_out * right_slope
     }
 
-    /// Adds the derivative by g at the knots of something whose derivative by g here is bar. Training rows never lie
+    /// Adds the derivative by g at the knots of something whose derivative by g here is adjoint. Training rows never lie
     /// outside, hence the slopes at the ends have no part in it.
-    pub fn value_back(&self, bar: f64, to: &mut [f64]) {
-        to[self.left] += (1.0 - self.share) * bar;
+    pub fn value_back(&self, adjoint: f64, to: &mut [f64]) {
+        to[self.left] += (1.0 - self.share) * adjoint;
         if let Some(next) = to.get_mut(self.left + 1) {
-            *next += self.share * bar;
+            *next += self.share * adjoint;
         }
     }
 }

@@ -6,16 +6,15 @@ use ndarray::{Array2, ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
 use super::design::Design;
-use super::exact_top::ExactTop;
 use super::options::Architecture;
+use super::top::TopLayer;
 use super::warped::Warped;
 use crate::gp::GpError;
-use crate::gp::exact::log_marginal_likelihood;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::inducing::{Choice, Member};
 use crate::gp::kernel::{Free, Hyper};
 use crate::gp::observer::{Observer, TracePoint};
-use crate::gp::sparse::{Level, State, bound_with_gradient, level_gradient};
+use crate::gp::sparse::{Level, State};
 
 /// Moving the hyper-parameters a little in every M step is enough: the next one goes on from there.
 const STEPS: Settings = Settings { iterations: 6, tolerance: 1e-6 };
@@ -31,6 +30,7 @@ pub(super) struct Held<'a> {
     pub inputs: Vec<Array2<f64>>,
     /// Relative to σ².
     pub jitter: f64,
+    pub top: &'static dyn TopLayer,
 }
 
 impl Held<'_> {
@@ -61,7 +61,7 @@ impl Held<'_> {
     pub fn hyperparameters(
         &self,
         start: &Hyper,
-        inducing: Option<&[usize]>,
+        inducing: &[usize],
         free: Free,
         walls: &SoftBounds,
         trace: TracePoint,
@@ -75,49 +75,12 @@ impl Held<'_> {
         let found = Hyper::from_log(&maximum.theta)?;
         Ok(crate::gp::exact::keep_fixed(found, start, free))
     }
-
-    // Value, gradient and ℓ of one particle.
-    fn evaluate(
-        &self,
-        inputs: &Array2<f64>,
-        hyper: &Hyper,
-        inducing: Option<&[usize]>,
-    ) -> Result<(Evaluation, f64), GpError> {
-        let convolution = self.design.architecture == Architecture::Convolution;
-        let kernel = self.design.kernel;
-        match inducing {
-            Some(rows) if convolution => {
-                let covariance = self.design.top(self.x, inputs.view(), hyper)?;
-                let state = State::new(&covariance, self.y, rows, Level { noise: hyper.noise, jitter: self.jitter })?;
-                let (by_variance, by_noise) = level_gradient(&state)?;
-                let gradient = vec![by_variance, 0.0, by_noise];
-                Ok((Evaluation { value: state.bound(), gradient, jitter: state.jitter() }, state.log_likelihood()))
-            }
-            Some(rows) => {
-                let found = bound_with_gradient(inputs.view(), self.y, kernel, hyper, rows, self.jitter)?;
-                Ok((found.at, found.log_likelihood))
-            }
-            None if convolution => {
-                let top = ExactTop::new(self.design.top(self.x, inputs.view(), hyper)?, self.y, hyper.noise)?;
-                let by_noise = hyper.noise * top.by_covariance()?.diag().iter().sum::<f64>();
-                // The sum of ∂ℓ/∂K ∘ (K + γ²I) is ½ (yᵀα − n), whatever K is.
-                let by_variance = 0.5 * (self.y.dot(&top.alpha) - self.y.len() as f64) - by_noise;
-                let value = top.log_likelihood;
-                Ok((Evaluation { value, gradient: vec![by_variance, 0.0, by_noise], jitter: 0.0 }, value))
-            }
-            None => {
-                let at = log_marginal_likelihood(inputs.view(), self.y, kernel, hyper)?;
-                let value = at.value;
-                Ok((at, value))
-            }
-        }
-    }
 }
 
 // The mean over the particles, of F_V or of ℓ.
 struct MeanBound<'a, 'h> {
     held: &'a Held<'h>,
-    inducing: Option<&'a [usize]>,
+    inducing: &'a [usize],
     trace: TracePoint,
     // Mean ℓ at every point so far, for the traces: the best point need not be the last.
     seen: RefCell<Vec<(Vec<f64>, f64)>>,
@@ -130,8 +93,11 @@ impl Objective for MeanBound<'_, '_> {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
         let (held, inducing) = (self.held, self.inducing);
-        let all: Vec<(Evaluation, f64)> =
-            held.inputs.par_iter().map(|inputs| held.evaluate(inputs, &hyper, inducing)).collect::<Result<_, _>>()?;
+        let all: Vec<(Evaluation, f64)> = held
+            .inputs
+            .par_iter()
+            .map(|inputs| held.top.objective(held, inputs, &hyper, inducing))
+            .collect::<Result<_, _>>()?;
         let count = all.len().max(1) as f64;
         let mut mean = Evaluation { value: 0.0, gradient: vec![0.0; theta.len()], jitter: 0.0 };
         let mut log_likelihood = 0.0;
@@ -152,7 +118,7 @@ impl Objective for MeanBound<'_, '_> {
         TracePoint {
             step,
             log_likelihood,
-            bound: self.inducing.map(|_| at.value),
+            bound: self.held.top.has_bound().then_some(at.value),
             variance: exp(0),
             length: Some(exp(1)),
             noise: exp(2),
@@ -166,11 +132,13 @@ impl Objective for MeanBound<'_, '_> {
 mod tests {
     use super::*;
     use crate::gp::deep::options::PriorMean;
+    use crate::gp::deep::top::Start;
+    use crate::gp::exact::ExactOptions;
     use crate::gp::kernel::Kernel;
-    use crate::gp::sparse::JITTER;
+    use crate::gp::sparse::{JITTER, SparseOptions};
 
     // Derivatives by log σ², log λ and log γ² against central differences.
-    fn agree(architecture: Architecture, inducing: Option<&[usize]>) -> Result<(), GpError> {
+    fn agree(architecture: Architecture, start: &Start, inducing: &[usize]) -> Result<(), GpError> {
         let convolution = architecture == Architecture::Convolution;
         let design = Design {
             architecture,
@@ -189,9 +157,11 @@ mod tests {
         let y = ndarray::Array1::from_shape_fn(40, |i| (x[[i, 0]] * 1.3).sin() + 0.4 * x[[i, 1]] - 0.5);
         let inputs =
             if convolution { Array2::from_shape_fn((40, 1), |(i, _)| 0.5 + 0.05 * i as f64) } else { x.clone() };
-        let held = Held { design: &design, x: x.view(), y: y.view(), inputs: Vec::new(), jitter: JITTER };
+        let (inputs_of_all, top) = (Vec::new(), start.top());
+        let held = Held { design: &design, x: x.view(), y: y.view(), inputs: inputs_of_all, jitter: JITTER, top };
         let at = Hyper::isotropic(1.4, 0.9, 0.05).to_log();
-        let evaluate = |theta: &[f64]| held.evaluate(&inputs, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
+        let evaluate =
+            |theta: &[f64]| top.objective(&held, &inputs, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
         let gradient = evaluate(&at)?.gradient;
         for (i, slope) in gradient.iter().enumerate() {
             let step = 1e-5;
@@ -212,8 +182,8 @@ mod tests {
     fn hyperparameters_climb_along_the_gradient() -> Result<(), GpError> {
         let rows = [1, 9, 14, 22, 30, 37];
         for architecture in [Architecture::Composition, Architecture::Convolution] {
-            agree(architecture, None)?;
-            agree(architecture, Some(&rows))?;
+            agree(architecture, &Start::Exact(ExactOptions::default()), &[])?;
+            agree(architecture, &Start::Sparse(SparseOptions::default()), &rows)?;
         }
         Ok(())
     }

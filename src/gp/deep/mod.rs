@@ -6,7 +6,7 @@
 //! | `design`, `warped`, `knots` | how values of one layer become the covariance of the next |
 //! | `hidden` | hidden layers from whitened variables, and derivatives back: full, sparse, cross approximation |
 //! | `pivots` | where the cross approximation is anchored |
-//! | `target`, `sparse_top`, `exact_top` | the log-likelihood of hidden variables, with its gradient |
+//! | `target`, `top` | the log-likelihood of hidden variables, with its gradient; kinds of top layers |
 //! | `problem` | the same with everything that an EM iteration may change |
 //! | `sampler` | the Markov chains |
 //! | `em`, `m_step`, `checkpoint` | the training loop, and how it goes on after an interruption |
@@ -16,19 +16,17 @@ mod checkpoint;
 mod design;
 mod diagnostics;
 mod em;
-mod exact_top;
 mod hidden;
 mod knots;
-mod linear_back;
 mod m_step;
 mod model;
 mod options;
 mod pivots;
 mod problem;
 mod sampler;
-mod sparse_top;
 mod start;
 mod target;
+mod top;
 mod warped;
 
 use ndarray::{ArrayView1, ArrayView2};
@@ -36,17 +34,18 @@ use ndarray::{ArrayView1, ArrayView2};
 use super::GpError;
 use super::observer::{Observer, Phase};
 use super::random::StreamKey;
-use em::Fit;
+use em::DeepFit;
 
 pub use checkpoint::{Checkpoint, ParticleState};
-pub use diagnostics::Diagnostics;
+pub use diagnostics::ChainDiagnostics;
 pub use hidden::{CrossOptions, HiddenMethod, HiddenOptions};
 pub use model::{DeepGp, DeepParts, HiddenLayer};
-pub use options::{Architecture, DeepOptions, EmOptions, LayerOptions, PriorMean, Start};
+pub use options::{Architecture, DeepOptions, EmOptions, LayerOptions, PriorMean};
 pub use pivots::choose as choose_pivots;
-pub use problem::{Points, Problem};
-pub use sampler::{Chain, Hmc, HmcOptions, Moves, Pcn, PcnOptions, Sampler, SamplerMethod, SamplerOptions};
-pub use target::{Density, Known, LogDensity};
+pub use problem::{DeepProblem, SupportPoints};
+pub use sampler::{Advice, Chain, HmcOptions, Moves, PcnOptions, Position, Sampler, SamplerMethod, SamplerOptions};
+pub use target::{DensityAt, Known, LogDensity};
+pub use top::Start;
 pub use warped::{Local, Warped};
 
 /// Fits to x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
@@ -61,7 +60,7 @@ pub fn fit(
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<DeepGp, GpError> {
-    let mut fit = Fit::new(x, y, options, key, resume, observer)?;
+    let mut fit = DeepFit::new(x, y, options, key, resume, observer)?;
     fit.run(observer)?;
     observer.phase(Phase::Condition);
     DeepGp::new(&fit)

@@ -8,11 +8,10 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value as Json, json};
 
-use super::hidden::{HiddenMethod, HiddenOptions};
+use super::hidden::HiddenOptions;
 use super::sampler::SamplerOptions;
+use super::top::Start;
 use crate::gp::GpError;
-use crate::gp::exact::ExactOptions;
-use crate::gp::kernel::{Free, Kernel};
 use crate::gp::sparse::SparseOptions;
 
 /// How to fit a deep Gaussian process.
@@ -24,15 +23,6 @@ pub struct DeepOptions {
     pub layers: LayerOptions,
     /// The training loop.
     pub em: EmOptions,
-}
-
-/// The stationary fit that comes first, and with it the kind of top layer.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Start {
-    /// STRIDE: a sparse fit; the top layer has its inducing points.
-    Sparse(SparseOptions),
-    /// Standard deep regression: an exact fit; the top layer is marginalised exactly.
-    Exact(ExactOptions),
 }
 
 /// The deep prior.
@@ -177,24 +167,6 @@ impl Architecture {
     }
 }
 
-impl Start {
-    /// The covariance function of all layers.
-    pub fn kernel(&self) -> Kernel {
-        match self {
-            Self::Sparse(options) => options.stationary.kernel,
-            Self::Exact(options) => options.stationary.kernel,
-        }
-    }
-
-    /// Which hyper-parameters may move.
-    pub fn free(&self) -> Free {
-        match self {
-            Self::Sparse(options) => options.stationary.hyperparameters.optimise,
-            Self::Exact(options) => options.stationary.hyperparameters.optimise,
-        }
-    }
-}
-
 impl LayerOptions {
     /// The same without what the architecture does not use.
     pub(super) fn used(&self) -> Self {
@@ -265,7 +237,8 @@ impl DeepOptions {
         if width.is_some_and(|width| width == 0 || *architecture != Architecture::Composition && width != 1) {
             return Err(GpError::value("hidden layers have one output unless the architecture is `composition`"));
         }
-        if matches!((&self.start, hidden.method), (Start::Exact(_), HiddenMethod::Sparse)) {
+        let hidden = hidden.representation();
+        if matches!(self.start, Start::Exact(_)) && hidden.follows_inducing() {
             return Err(GpError::value("hidden layers at the inducing points need a method that has such points"));
         }
         if [length, u_min, u_max].into_iter().flatten().any(|value| !value.is_finite() || *value <= 0.0) {
@@ -369,7 +342,7 @@ mod tests {
         for (name, value) in defaults {
             let read = |written: Json| serde_json::from_value::<T>(written).map(|options| json!(options));
             assert_eq!(read(json!({ *name: value })).ok(), read(json!({})).ok(), "{name}");
-            assert!(read(json!({ *name: { "no": "such value" } })).is_err(), "{name}");
+            assert!(read(json!({ *name: ["no such value"] })).is_err(), "{name}");
         }
     }
 

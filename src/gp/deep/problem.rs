@@ -1,27 +1,29 @@
 //! What is sampled, given everything that an EM iteration may change: hyper-parameters, inducing points, pivots.
 
+use std::sync::Arc;
+
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
 use super::design::Design;
-use super::hidden::{CrossOptions, Hidden, HiddenMethod, HiddenOptions, TrainingRows};
-use super::options::{DeepOptions, Start};
-use super::pivots;
-use super::target::{Density, Known, LogDensity, Target, Top};
+use super::hidden::{HiddenLayers, TrainingRows};
+use super::options::DeepOptions;
+use super::target::{DensityAt, Known, LogDensity, Target};
+use super::top::TopLayer;
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Hyper};
 use crate::gp::linalg::raised;
+use crate::gp::sparse::Level;
 
 /// The log-likelihood of whitened hidden variables, for some training rows.
 #[derive(Debug, Clone)]
-pub struct Problem {
+pub struct DeepProblem {
     pub(super) design: Design,
     pub(super) rows: TrainingRows,
     pub(super) y: Array1<f64>,
-    pub(super) hidden: Hidden,
-    kind: HiddenOptions,
-    exact: bool,
+    pub(super) hidden: HiddenLayers,
+    pub(super) top: &'static dyn TopLayer,
     /// Of the stationary fit.
     pub(super) start: Hyper,
     /// Of the top layer.
@@ -34,7 +36,7 @@ pub struct Problem {
 
 /// Inducing points, pivots and jitter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Points {
+pub struct SupportPoints {
     /// Training rows that are inducing points, `[m]`; empty with an exact top layer.
     pub inducing: Vec<usize>,
     /// Training rows that anchor the cross approximation, `[r]`; `Err`: chosen from the stationary model, among the
@@ -44,14 +46,14 @@ pub struct Points {
     pub jitter: f64,
 }
 
-impl Problem {
+impl DeepProblem {
     /// For x: `[n, d]`, y: `[n]`, around the stationary model with the hyper-parameters `start`.
     pub fn new(
         x: ArrayView2<'_, f64>,
         y: ArrayView1<'_, f64>,
         options: &DeepOptions,
         start: &Hyper,
-        points: Points,
+        points: SupportPoints,
     ) -> Result<Self, GpError> {
         crate::gp::exact::check_training(x, y)?;
         if let Some(row) = points.inducing.iter().find(|row| **row >= x.nrows()) {
@@ -59,21 +61,23 @@ impl Problem {
         }
         let design = Design::new(x, options, start)?;
         let rows = TrainingRows::new(&design, x)?;
-        let kind = options.layers.hidden;
-        let pivots = match (points.pivots, kind.method) {
+        let representation = options.layers.hidden.representation();
+        let pivots = match (points.pivots, representation.cross()) {
             (Ok(pivots), _) => pivots,
-            (Err(seen), HiddenMethod::Aca) => {
+            (Err(seen), Some(cross)) => {
                 let at_start = design.top_at_start(&rows, start)?.select(&seen);
-                choose_pivots(&[at_start], &kind.cross, &seen)?
+                cross.choose_pivots(&[at_start], &seen)?
             }
-            (Err(_), _) => Vec::new(),
+            (Err(_), None) => Vec::new(),
         };
-        let build = |jitter| represent(&design, &rows, kind.method, (&points.inducing, &pivots), start, jitter);
+        let build = |jitter| {
+            let anchors = (&points.inducing[..], &pivots[..]);
+            HiddenLayers::new(Arc::clone(&representation), &design, &rows, anchors, start, jitter)
+        };
         let (hidden, jitter) = raising(points.jitter, build)?;
         Ok(Self {
             y: y.to_owned(),
-            kind,
-            exact: matches!(options.start, Start::Exact(_)),
+            top: options.start.top(),
             start: start.clone(),
             hyper: start.clone(),
             inducing: points.inducing,
@@ -100,46 +104,40 @@ impl Problem {
         &self.hidden.anchors.rows
     }
 
-    pub(super) fn is_exact(&self) -> bool {
-        self.exact
-    }
-
     /// ξ at which the model is (nearly) the stationary one.
-    pub fn start_white(&self) -> Result<Vec<Array2<f64>>, GpError> {
+    pub fn start_xi(&self) -> Result<Vec<Array2<f64>>, GpError> {
         self.hidden.whiten(&self.design, &vec![self.hidden.anchors.start.clone(); self.design.layers])
     }
 
     /// The values of all hidden layers at some training rows, `[b, D]` each, bottom layer first.
-    pub fn hidden_values(&self, white: &[Array2<f64>], rows: &[usize]) -> Result<Vec<Array2<f64>>, GpError> {
-        let prepared = self.hidden.prepare(&self.design, white)?;
+    pub fn hidden_values(&self, xi: &[Array2<f64>], rows: &[usize]) -> Result<Vec<Array2<f64>>, GpError> {
+        let prepared = self.hidden.prepare(&self.design, xi)?;
         self.hidden.values(&self.design, &prepared, &self.hidden.list(&self.rows, rows))
     }
 
     /// The top covariance at some training rows.
-    pub fn top_covariance(&self, white: &[Array2<f64>], rows: &[usize]) -> Result<Warped, GpError> {
+    pub fn top_covariance(&self, xi: &[Array2<f64>], rows: &[usize]) -> Result<Warped, GpError> {
         let (target, rows) = (self.target(), self.hidden.list(&self.rows, rows));
-        let prepared = target.prepare(white)?;
+        let prepared = target.prepare(xi)?;
         target.warped(&rows, &target.forward(&prepared, &rows, false)?)
     }
 
     /// The inputs of the top layer at all training rows, `[n, D]`.
-    pub fn top_inputs(&self, white: &[Array2<f64>]) -> Result<Array2<f64>, GpError> {
-        self.target().all_inputs(white)
+    pub fn top_inputs(&self, xi: &[Array2<f64>]) -> Result<Array2<f64>, GpError> {
+        self.target().all_inputs(xi)
     }
 
     pub(super) fn target(&self) -> Target<'_> {
-        let top = if self.exact {
-            Top::Exact
-        } else {
-            Top::sparse(&self.rows, &self.hidden, &self.inducing, self.hyper.noise, self.jitter)
-        };
         Target {
             design: &self.design,
             rows: &self.rows,
             y: self.y.view(),
             hidden: &self.hidden,
             hyper: &self.hyper,
-            top,
+            top: self.top,
+            inducing: &self.inducing,
+            inducing_rows: self.hidden.list(&self.rows, &self.inducing),
+            level: Level { noise: self.hyper.noise, jitter: self.jitter },
         }
     }
 
@@ -147,16 +145,15 @@ impl Problem {
     pub(super) fn raise_jitter(&mut self) -> Result<bool, GpError> {
         let Some(jitter) = raised(self.jitter) else { return Ok(false) };
         self.jitter = jitter;
-        let anchors = (&self.inducing[..], &self.pivots[..]);
-        self.hidden = represent(&self.design, &self.rows, self.kind.method, anchors, &self.start, self.jitter)?;
+        self.hidden = self.anchored((&self.inducing, &self.pivots), jitter)?;
         Ok(true)
     }
 
     /// Takes other inducing points. Hidden variables that live at them move along: points that stay keep their
     /// values, new ones get the interpolated.
-    pub fn move_inducing(&mut self, inducing: Vec<usize>, whites: Vec<&mut Vec<Array2<f64>>>) -> Result<(), GpError> {
-        if self.hidden.follows_inducing() {
-            self.move_anchors((&inducing, &[]), whites)?;
+    pub fn move_inducing(&mut self, inducing: Vec<usize>, all_xi: Vec<&mut Vec<Array2<f64>>>) -> Result<(), GpError> {
+        if self.hidden.representation.follows_inducing() {
+            self.move_anchors((&inducing, &[]), all_xi)?;
         }
         self.inducing = inducing;
         Ok(())
@@ -164,74 +161,58 @@ impl Problem {
 
     /// Chooses new pivots for what the top covariance has become, looking at the rows `seen`; hidden values at the new
     /// pivots stay what they are.
-    pub fn repivot(&mut self, seen: &[usize], whites: Vec<&mut Vec<Array2<f64>>>) -> Result<(), GpError> {
-        if self.kind.method != HiddenMethod::Aca {
-            return Ok(());
-        }
+    pub fn repivot(&mut self, seen: &[usize], all_xi: Vec<&mut Vec<Array2<f64>>>) -> Result<(), GpError> {
+        let representation = Arc::clone(&self.hidden.representation);
+        let Some(cross) = representation.cross() else { return Ok(()) };
         let members: Vec<Warped> =
-            whites.par_iter().map(|white| self.top_covariance(white, seen)).collect::<Result<_, _>>()?;
-        let pivots = choose_pivots(&members, &self.kind.cross, seen)?;
+            all_xi.par_iter().map(|xi| self.top_covariance(xi, seen)).collect::<Result<_, _>>()?;
+        let pivots = cross.choose_pivots(&members, seen)?;
         drop(members);
-        self.move_anchors((&[], &pivots), whites)?;
+        self.move_anchors((&[], &pivots), all_xi)?;
         self.pivots = pivots;
         Ok(())
+    }
+
+    // Hidden layers with other inducing points and pivots.
+    fn anchored(&self, anchors: (&[usize], &[usize]), jitter: f64) -> Result<HiddenLayers, GpError> {
+        let representation = Arc::clone(&self.hidden.representation);
+        HiddenLayers::new(representation, &self.design, &self.rows, anchors, &self.start, jitter)
     }
 
     // ξ such that hidden layers keep their values at the new anchors.
     fn move_anchors(
         &mut self,
         anchors: (&[usize], &[usize]),
-        whites: Vec<&mut Vec<Array2<f64>>>,
+        all_xi: Vec<&mut Vec<Array2<f64>>>,
     ) -> Result<(), GpError> {
         let (design, old, rows) = (&self.design, &self.hidden, &self.rows);
-        let build = |jitter| represent(design, rows, self.kind.method, anchors, &self.start, jitter);
-        let (new, jitter) = raising(self.jitter, build)?;
+        let (new, jitter) = raising(self.jitter, |jitter| self.anchored(anchors, jitter))?;
         let at = old.list(rows, &new.anchors.rows);
-        let moved: Vec<Vec<Array2<f64>>> = whites
+        let moved: Vec<Vec<Array2<f64>>> = all_xi
             .par_iter()
-            .map(|white| new.whiten(design, &old.values(design, &old.prepare(design, white)?, &at)?))
+            .map(|xi| new.whiten(design, &old.values(design, &old.prepare(design, xi)?, &at)?))
             .collect::<Result<_, GpError>>()?;
-        whites.into_iter().zip(moved).for_each(|(white, moved)| *white = moved);
+        all_xi.into_iter().zip(moved).for_each(|(xi, moved)| *xi = moved);
         (self.hidden, self.jitter) = (new, jitter);
         Ok(())
     }
 }
 
-impl LogDensity for Problem {
-    fn value(&self, white: &[Array2<f64>]) -> Result<Density, GpError> {
-        self.target().value(white)
+impl LogDensity for DeepProblem {
+    fn value(&self, xi: &[Array2<f64>]) -> Result<DensityAt, GpError> {
+        self.target().value(xi)
     }
 
-    fn know(&self, white: &[Array2<f64>]) -> Result<Known, GpError> {
-        self.target().know(white)
+    fn know(&self, xi: &[Array2<f64>]) -> Result<Known, GpError> {
+        self.target().know(xi)
     }
 
-    fn value_of_layer(&self, white: &[Array2<f64>], layer: usize, known: &Known) -> Result<(Density, Known), GpError> {
-        self.target().value_of_layer(white, layer, known)
+    fn value_of_layer(&self, xi: &[Array2<f64>], layer: usize, known: &Known) -> Result<(DensityAt, Known), GpError> {
+        self.target().value_of_layer(xi, layer, known)
     }
 
-    fn value_and_gradient(&self, white: &[Array2<f64>]) -> Result<(Density, Vec<Array2<f64>>), GpError> {
-        self.target().value_and_gradient(white)
-    }
-}
-
-fn choose_pivots(members: &[Warped], options: &CrossOptions, seen: &[usize]) -> Result<Vec<usize>, GpError> {
-    let chosen = pivots::choose(members, options.rank as usize, options.tolerance)?;
-    Ok(chosen.into_iter().map(|pivot| seen[pivot]).collect())
-}
-
-fn represent(
-    design: &Design,
-    rows: &TrainingRows,
-    method: HiddenMethod,
-    (inducing, pivots): (&[usize], &[usize]),
-    start: &Hyper,
-    jitter: f64,
-) -> Result<Hidden, GpError> {
-    match method {
-        HiddenMethod::Full => Hidden::full(design, rows, jitter),
-        HiddenMethod::Aca => Hidden::cross(design, rows, pivots, jitter),
-        HiddenMethod::Sparse => Hidden::sparse(design, rows, inducing, start, jitter),
+    fn value_and_gradient(&self, xi: &[Array2<f64>]) -> Result<(DensityAt, Vec<Array2<f64>>), GpError> {
+        self.target().value_and_gradient(xi)
     }
 }
 

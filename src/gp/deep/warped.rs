@@ -111,40 +111,40 @@ impl Warped {
         }
     }
 
-    /// Takes bar: `[b, m]`, the derivative of something by the covariances of the rows `first..` with `other`, back to
+    /// Takes adjoint: `[b, m]`, the derivative of something by the covariances of the rows `first..` with `other`, back to
     /// the rows: adds the derivatives by their own coordinates to own: `[b, D]`, by those of the others to others: `[m, D]`.
     pub(crate) fn pull_back(
         &self,
         first: usize,
         other: &Self,
-        mut bar: ArrayViewMut2<'_, f64>,
+        mut adjoint: ArrayViewMut2<'_, f64>,
         slopes: &Slopes,
         mut own: ArrayViewMut2<'_, f64>,
         mut others: ArrayViewMut2<'_, f64>,
     ) -> Result<(), GpError> {
-        let b = bar.nrows();
+        let b = adjoint.nrows();
         match (self, other) {
             (Self::Stationary(left), Self::Stationary(right)) => {
-                bar *= &slopes.one.slice(s![..b, ..]);
+                adjoint *= &slopes.one.slice(s![..b, ..]);
                 let (u, z) = (left.points().rows().slice_move(s![first..first + b, ..]), right.points().rows());
-                gemm_nn(1.0, bar.view(), z, 1.0, own.view_mut())?;
-                gemm_tn(1.0, bar.view(), u, 1.0, others.view_mut())?;
-                subtract_scaled(own, &sums_of_rows(bar.view()), u);
-                subtract_scaled(others, &sums_of_columns(bar.view()), z);
+                gemm_nn(1.0, adjoint.view(), z, 1.0, own.view_mut())?;
+                gemm_tn(1.0, adjoint.view(), u, 1.0, others.view_mut())?;
+                subtract_scaled(own, &sums_of_rows(adjoint.view()), u);
+                subtract_scaled(others, &sums_of_columns(adjoint.view()), z);
                 Ok(())
             }
             (Self::Local(left), Self::Local(right)) => {
                 let half = 0.5 * left.places.rows().ncols() as f64;
-                let by_k = &bar * &slopes.one.slice(s![..b, ..]);
-                bar *= &slopes.two.slice(s![..b, ..]);
+                let by_k = &adjoint * &slopes.one.slice(s![..b, ..]);
+                adjoint *= &slopes.two.slice(s![..b, ..]);
                 let add = |mut to: ArrayViewMut2<'_, f64>, lengths: &[f64], k: &[f64], c: &[f64]| {
                     for (i, a) in lengths.iter().enumerate() {
                         to[[i, 0]] += half / a * k[i] - a * c[i];
                     }
                 };
                 let lengths = &left.lengths[first..first + b];
-                add(own.view_mut(), lengths, &sums_of_rows(by_k.view()), &sums_of_rows(bar.view()));
-                add(others.view_mut(), &right.lengths, &sums_of_columns(by_k.view()), &sums_of_columns(bar.view()));
+                add(own.view_mut(), lengths, &sums_of_rows(by_k.view()), &sums_of_rows(adjoint.view()));
+                add(others.view_mut(), &right.lengths, &sums_of_columns(by_k.view()), &sums_of_columns(adjoint.view()));
                 Ok(())
             }
             _ => Err(different()),
@@ -319,8 +319,8 @@ mod tests {
             let (mut k, mut slopes) = (Array2::zeros((2, 1)), Slopes::new(&rows, 2, 1));
             rows.tile_with_slopes(0, &inducing, k.view_mut(), &mut slopes)?;
             let (mut own, mut others) = (Array2::zeros((2, 1)), Array2::zeros((1, 1)));
-            let mut bar = Array2::ones((2, 1));
-            rows.pull_back(0, &inducing, bar.view_mut(), &slopes, own.view_mut(), others.view_mut())?;
+            let mut adjoint = Array2::ones((2, 1));
+            rows.pull_back(0, &inducing, adjoint.view_mut(), &slopes, own.view_mut(), others.view_mut())?;
             // Derivatives by u/λ; the first row has none, the second pulls the inducing point as it is pulled.
             let step = 1e-6;
             let shifted = |by: f64| variance * kernel.correlation(((u[1] - u[0]) / length + by).powi(2));

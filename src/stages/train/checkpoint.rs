@@ -17,7 +17,7 @@ pub fn to_tensors(state: &Checkpoint) -> Tensors {
         ("jitter".to_owned(), scalar(*jitter)),
         ("frozen.tried".to_owned(), integers([*frozen_tried])),
         ("frozen.accepted".to_owned(), scalar(*frozen_accepted)),
-        ("hidden_layers".to_owned(), integers(particles.iter().map(|particle| particle.white.len()))),
+        ("hidden_layers".to_owned(), integers(particles.iter().map(|particle| particle.xi.len()))),
     ]);
     for (name, hyper) in [("start", start), ("hyper", hyper)] {
         let Hyper { variance, lengths, noise } = hyper;
@@ -25,11 +25,11 @@ pub fn to_tensors(state: &Checkpoint) -> Tensors {
         tensors.insert(format!("{name}.lengths"), Tensor::from(Array1::from(lengths.clone())));
         tensors.insert(format!("{name}.noise"), scalar(*noise));
     }
-    for (number, ParticleState { white, sampler, frozen }) in particles.iter().enumerate() {
+    for (number, ParticleState { xi, sampler, frozen }) in particles.iter().enumerate() {
         tensors.insert(frozen_name(number), Tensor::from(Array1::from(frozen.clone())));
         tensors.insert(sampler_name(number), Tensor::from(Array1::from(sampler.clone())));
-        for (layer, values) in white.iter().enumerate() {
-            tensors.insert(white_name(number, layer), Tensor::from(values.clone()));
+        for (layer, values) in xi.iter().enumerate() {
+            tensors.insert(xi_name(number, layer), Tensor::from(values.clone()));
         }
     }
     tensors
@@ -46,9 +46,7 @@ pub fn from_tensors(tensors: &Tensors) -> Result<Checkpoint, String> {
     };
     let particle = |(number, layers): (usize, usize)| {
         Ok(ParticleState {
-            white: (0..layers)
-                .map(|layer| matrix(tensors, &white_name(number, layer)))
-                .collect::<Result<_, String>>()?,
+            xi: (0..layers).map(|layer| matrix(tensors, &xi_name(number, layer))).collect::<Result<_, String>>()?,
             sampler: vector(tensors, &sampler_name(number))?.to_vec(),
             frozen: vector(tensors, &frozen_name(number))?.to_vec(),
         })
@@ -70,7 +68,7 @@ pub fn from_tensors(tensors: &Tensors) -> Result<Checkpoint, String> {
     })
 }
 
-fn white_name(particle: usize, layer: usize) -> String {
+fn xi_name(particle: usize, layer: usize) -> String {
     format!("particle.{particle}.white.{layer}")
 }
 
@@ -89,7 +87,7 @@ mod tests {
 
     fn state() -> Checkpoint {
         let particle = |scale: f64| ParticleState {
-            white: vec![array![[scale, -0.0], [1.0 / 3.0, 5e-324]], Array2::zeros((0, 2))],
+            xi: vec![array![[scale, -0.0], [1.0 / 3.0, 5e-324]], Array2::zeros((0, 2))],
             sampler: vec![scale.sqrt(), f64::INFINITY],
             frozen: vec![scale, -1.5],
         };
@@ -103,7 +101,7 @@ mod tests {
             particles: vec![
                 particle(2.0),
                 particle(-0.5),
-                ParticleState { white: Vec::new(), sampler: Vec::new(), frozen: Vec::new() },
+                ParticleState { xi: Vec::new(), sampler: Vec::new(), frozen: Vec::new() },
             ],
             frozen_tried: 24,
             frozen_accepted: 0.1 + 0.7,

@@ -1,7 +1,7 @@
 //! Trained deep models: their tensors, figures and warnings.
 
 use super::tensors::{Tensors, count, counts, integers, matrix, one, optional, rows, scalar, shape};
-use crate::gp::deep::{DeepGp, DeepParts, Diagnostics, EmOptions, SamplerOptions};
+use crate::gp::deep::{ChainDiagnostics, DeepGp, DeepParts, EmOptions, SamplerMethod};
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::sparse::JITTER;
 use crate::store::{ModelFile, Tensor};
@@ -14,7 +14,7 @@ const OWN: &str = "deep.";
 /// The numbers that a model file has to hold, beside the hyper-parameters.
 pub fn tensors(parts: &DeepParts, source_rows: &[i64]) -> Tensors {
     let DeepParts { inducing, numbers, bound, log_likelihood, diagnostics, .. } = parts;
-    let Diagnostics { rhat, ess, acceptance, draws, jitter } = diagnostics;
+    let ChainDiagnostics { rhat, ess, acceptance, draws, jitter } = diagnostics;
     let mut tensors = Tensors::from([
         ("inducing.rows".to_owned(), Tensor::from(Array1::from(source_rows.to_vec()))),
         ("inducing.positions".to_owned(), integers(inducing.iter().copied())),
@@ -60,7 +60,7 @@ fn parts(file: &ModelFile, kernel: Kernel, hyper: Hyper) -> Result<(DeepParts, V
         numbers: numbers.collect::<Result<_, String>>()?,
         bound: optional(tensors, "bound")?,
         log_likelihood: one(tensors, "log_likelihood")?,
-        diagnostics: Diagnostics {
+        diagnostics: ChainDiagnostics {
             rhat: optional(tensors, "diagnostics.rhat")?,
             ess: optional(tensors, "diagnostics.ess")?,
             acceptance: optional(tensors, "diagnostics.acceptance")?,
@@ -73,7 +73,7 @@ fn parts(file: &ModelFile, kernel: Kernel, hyper: Hyper) -> Result<(DeepParts, V
 
 /// What the chains say about themselves, as metrics.
 pub fn chain_metrics(gp: &DeepGp) -> Vec<(&'static str, Option<f64>)> {
-    let Diagnostics { rhat, ess, acceptance, .. } = gp.parts().diagnostics;
+    let ChainDiagnostics { rhat, ess, acceptance, .. } = gp.parts().diagnostics;
     vec![("rhat_log_likelihood", rhat), ("ess_log_likelihood", ess), ("acceptance", acceptance)]
 }
 
@@ -108,29 +108,23 @@ pub fn skipped_warning<'a>(phases: impl Iterator<Item = &'a str>) -> Option<Stri
 }
 
 /// What the user should know about how the chains did, and what to do about it.
-pub fn warnings(diagnostics: &Diagnostics, em: &EmOptions) -> Vec<String> {
-    let mut warnings = Vec::new();
+pub fn warnings(diagnostics: &ChainDiagnostics, em: &EmOptions) -> Vec<String> {
+    let (advice, mut warnings) = (em.sampler.method().advice(), Vec::new());
     let all_draws = diagnostics.draws * em.particles as usize;
     if let Some(rhat) = diagnostics.rhat.filter(|rhat| *rhat > RHAT || rhat.is_nan()) {
-        let other = match em.sampler {
-            SamplerOptions::Hmc(_) => "more `transitions` of the sampler",
-            SamplerOptions::Pcn(_) => "the sampler `hmc`",
-        };
         warnings.push(format!(
             "the chains have not mixed (R̂ = {rhat:.2}, {RHAT} at most is good): raise `em.iterations` or \
-             `em.final_transitions`, or use {other}"
+             `em.final_transitions`, or use {}",
+            advice.to_mix
         ));
     }
     if let Some(ess) = diagnostics.ess.filter(|ess| *ess < ESS && all_draws >= DRAWS_FOR_ESS) {
-        let other = match em.sampler {
-            SamplerOptions::Hmc(_) => "`leapfrog` of the sampler",
-            SamplerOptions::Pcn(_) => "use the sampler `hmc`",
-        };
         warnings.push(format!(
-            "{all_draws} draws are worth about {ess:.0} independent ones (ESS): raise `em.final_transitions`, or {other}"
+            "{all_draws} draws are worth about {ess:.0} independent ones (ESS): raise `em.final_transitions`, or {}",
+            advice.for_more_draws
         ));
     }
-    warnings.extend(diagnostics.acceptance.and_then(|acceptance| acceptance_warning(acceptance, em.sampler)));
+    warnings.extend(diagnostics.acceptance.and_then(|acceptance| acceptance_warning(acceptance, em.sampler.method())));
     // The last factor leaves room for rounding.
     if diagnostics.jitter > JITTER * (1.0 + 1e-9) {
         warnings.push(format!(
@@ -143,30 +137,20 @@ pub fn warnings(diagnostics: &Diagnostics, em: &EmOptions) -> Vec<String> {
 }
 
 /// A sampler that nearly always, or hardly ever, moves explores slowly.
-fn acceptance_warning(acceptance: f64, sampler: SamplerOptions) -> Option<String> {
-    let (low, high) = match sampler {
-        SamplerOptions::Hmc(_) => (0.5, 0.98),
-        SamplerOptions::Pcn(_) => (0.1, 0.6),
-    };
-    let (problem, advice) = if acceptance < low {
-        ("too long", "raise `em.iterations`, which gives the step size time to adapt")
+fn acceptance_warning(acceptance: f64, sampler: &dyn SamplerMethod) -> Option<String> {
+    let (low, high) = sampler.good_acceptance();
+    let advice = if acceptance < low {
+        "too long; raise `em.iterations`, which gives the step size time to adapt".to_owned()
     } else if acceptance > high {
-        match sampler {
-            SamplerOptions::Hmc(_) => (
-                "short",
-                "raise `em.iterations` if `step_size` in the traces is below π/2 divided by `leapfrog`, its largest; \
-                 otherwise nothing is wrong",
-            ),
-            SamplerOptions::Pcn(_) => (
-                "short",
-                "raise `em.iterations` if `step_size` in the traces is below 1, its largest; otherwise nothing is wrong",
-            ),
-        }
+        format!(
+            "short; raise `em.iterations` if `step_size` in the traces is below {}, its largest; otherwise nothing is wrong",
+            sampler.advice().largest_step
+        )
     } else {
         return None;
     };
     Some(format!(
-        "the sampler accepts {:.0} % of its proposals ({:.0} to {:.0} % are good): its steps are {problem}; {advice}",
+        "the sampler accepts {:.0} % of its proposals ({:.0} to {:.0} % are good): its steps are {advice}",
         100.0 * acceptance,
         100.0 * low,
         100.0 * high
@@ -176,7 +160,7 @@ fn acceptance_warning(acceptance: f64, sampler: SamplerOptions) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gp::deep::{HmcOptions, PcnOptions};
+    use crate::gp::deep::{HmcOptions, PcnOptions, SamplerOptions};
 
     fn parts_of_a_model() -> DeepParts {
         let numbers =
@@ -254,22 +238,21 @@ mod tests {
     const HMC: SamplerOptions = SamplerOptions::Hmc(HmcOptions { transitions: 12, leapfrog: 8 });
     const PCN: SamplerOptions = SamplerOptions::Pcn(PcnOptions { steps: 400 });
 
-    fn said(diagnostics: &Diagnostics, sampler: SamplerOptions) -> Vec<String> {
-        let em = EmOptions { sampler, ..EmOptions::default() };
-        warnings(diagnostics, &em)
+    fn said(diagnostics: &ChainDiagnostics, sampler: SamplerOptions) -> Vec<String> {
+        warnings(diagnostics, &EmOptions { sampler, ..EmOptions::default() })
     }
 
-    fn good() -> Diagnostics {
-        Diagnostics { rhat: Some(1.01), ess: Some(300.0), acceptance: Some(0.55), draws: 50, jitter: 1e-8 }
+    fn good() -> ChainDiagnostics {
+        ChainDiagnostics { rhat: Some(1.01), ess: Some(300.0), acceptance: Some(0.55), draws: 50, jitter: 1e-8 }
     }
 
     #[test]
     fn good_chains_are_not_warned_of() {
         assert!(said(&good(), HMC).is_empty() && said(&good(), PCN).is_empty());
         // Without a frozen phase nothing is known, which is what was asked for.
-        let unknown = Diagnostics { rhat: None, ess: None, acceptance: None, draws: 0, jitter: 1e-8 };
+        let unknown = ChainDiagnostics { rhat: None, ess: None, acceptance: None, draws: 0, jitter: 1e-8 };
         assert!(said(&unknown, PCN).is_empty());
-        let few = Diagnostics { ess: Some(60.0), draws: 8, ..good() };
+        let few = ChainDiagnostics { ess: Some(60.0), draws: 8, ..good() };
         assert!(said(&few, HMC).is_empty(), "80 draws cannot be worth 100");
     }
 
@@ -288,7 +271,8 @@ mod tests {
 
     #[test]
     fn warnings_say_what_to_do() {
-        let bad = Diagnostics { rhat: Some(1.234), ess: Some(37.4), acceptance: Some(0.991), draws: 50, jitter: 1e-6 };
+        let bad =
+            ChainDiagnostics { rhat: Some(1.234), ess: Some(37.4), acceptance: Some(0.991), draws: 50, jitter: 1e-6 };
         let jitter = "jitter had to grow to 1.0e-6 of the kernel variance: rows may be nearly equal, or lengths too long: \
             give a larger `noise`, a shorter `deep.length`, or another kernel (matern32)";
         let hmc = [
@@ -302,7 +286,7 @@ mod tests {
             jitter,
         ];
         assert_eq!(said(&bad, HMC), hmc);
-        let slow = Diagnostics { acceptance: Some(0.03), ..bad };
+        let slow = ChainDiagnostics { acceptance: Some(0.03), ..bad };
         let pcn = [
             "the chains have not mixed (R̂ = 1.23, 1.05 at most is good): raise `em.iterations` or \
              `em.final_transitions`, or use the sampler `hmc`",
@@ -312,7 +296,7 @@ mod tests {
             jitter,
         ];
         assert_eq!(said(&slow, PCN), pcn);
-        assert_eq!(said(&Diagnostics { acceptance: Some(0.7), ..good() }, HMC).len(), 0);
-        assert_eq!(said(&Diagnostics { acceptance: Some(0.7), ..good() }, PCN).len(), 1);
+        assert_eq!(said(&ChainDiagnostics { acceptance: Some(0.7), ..good() }, HMC).len(), 0);
+        assert_eq!(said(&ChainDiagnostics { acceptance: Some(0.7), ..good() }, PCN).len(), 1);
     }
 }

@@ -143,16 +143,16 @@ impl Deep {
     }
 
     /// All hidden layers at all training rows, from hidden variables at the anchors.
-    pub fn layers(&self, white: &[Array2<f64>]) -> Layers {
+    pub fn layers(&self, xi: &[Array2<f64>]) -> Layers {
         let mut all = Layers { values: Vec::new(), inputs: Vec::new(), weights: Vec::new() };
-        for white in white {
+        for xi in xi {
             let k = self.square(all.inputs.last(), (1.0, self.length));
             let mean = self.mean(all.values.last().unwrap_or(&self.first));
             let mut k_aa = submatrix(&k, &self.anchors, &self.anchors);
             k_aa.diag_mut().iter_mut().for_each(|v| *v += self.jitter);
             let lower = cholesky(&k_aa);
-            let weights = solve_transposed(&lower, white);
-            let rise = product(&lower, white);
+            let weights = solve_transposed(&lower, xi);
+            let rise = product(&lower, xi);
             let mut values = mean.clone();
             match self.kind {
                 HiddenMethod::Full => values += &rise,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ndarray::{Array2, Axis};
 
-use super::{Map, TrainingRows};
+use super::{MonotoneMap, TrainingRows};
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
 use crate::gp::deep::knots::Spot;
@@ -54,7 +54,7 @@ pub(in crate::gp::deep) struct Layer {
     /// The inputs to the next layer, `[r, D]`.
     pub inputs: Array2<f64>,
     /// Injective: the map of this layer.
-    pub map: Option<Map>,
+    pub map: Option<MonotoneMap>,
     /// Injective and `aca`: covariances of the knots with the anchors, `[T, r]`.
     pub k_knots: Array2<f64>,
 }

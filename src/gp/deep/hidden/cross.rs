@@ -2,19 +2,22 @@
 
 use std::sync::Arc;
 
-use ndarray::{Array2, ArrayView2};
+use ndarray::Array2;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::adjoints::{back_to_sites, to_knots};
 use super::anchors::{Factored, Layer};
-use super::nodes::{back_to_sites, to_knots};
-use super::{Anchors, Bars, Hidden, Map, Prepared, Rows, Step, Tile};
+use super::layers::LayerAtRows;
+use super::{
+    Adjoints, Anchors, HiddenLayers, LayersAtRows, MonotoneMap, Prepared, Representation, SomeRows, TrainingRows,
+};
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
-use crate::gp::deep::knots;
 use crate::gp::deep::options::may_be_null;
+use crate::gp::deep::pivots;
 use crate::gp::deep::warped::{Slopes, Warped};
-use crate::gp::kernel::{Covariance, ROW_TILE};
+use crate::gp::kernel::{Covariance, Hyper, ROW_TILE};
 use crate::gp::linalg::{for_row_blocks, gemm_nn, gemm_nt, gemm_tn};
 
 /// Options of the cross approximation.
@@ -38,80 +41,193 @@ impl Default for CrossOptions {
     }
 }
 
-/// Covariances of the bottom layer between places: `[n, d]` and the anchors, `[n, r]`.
-pub(in crate::gp::deep) fn bottom_covariances(
-    design: &Design,
-    places: ArrayView2<'_, f64>,
-    anchors: &Anchors,
-) -> Result<Array2<f64>, GpError> {
-    let at = design.bottom(places)?;
-    let mut basis = Array2::zeros((places.nrows(), anchors.rows.len()));
-    for_row_blocks(&mut basis, ROW_TILE, |first, tile| at.tile(first, anchors.bottom(), tile))?;
-    Ok(basis)
+impl CrossOptions {
+    /// The rows among those `seen` at which the covariances of all particles are known worst, one after the other.
+    pub(in crate::gp::deep) fn choose_pivots(&self, members: &[Warped], seen: &[usize]) -> Result<Vec<usize>, GpError> {
+        let chosen = pivots::choose(members, self.rank as usize, self.tolerance)?;
+        Ok(chosen.into_iter().map(|pivot| seen[pivot]).collect())
+    }
 }
 
-/// One layer at the anchors, and at the knots when there are any.
-pub(super) fn layer(
-    hidden: &Hidden,
-    design: &Design,
-    below: Option<&Layer>,
-    factored: Arc<Factored>,
-    white: &Array2<f64>,
-) -> Result<Layer, GpError> {
-    let mut weights = white.clone();
-    factored.lower.solve_lower_transposed(weights.view_mut())?;
-    let mut values = hidden.mean_at_anchors(design, below);
-    gemm_nn(1.0, factored.k.view(), weights.view(), 1.0, values.view_mut())?;
-    if design.knots.is_none() {
-        let (inputs, nothing) = (values.clone(), Array2::zeros((0, 0)));
-        return Ok(Layer { factored, weights, values, inputs, map: None, k_knots: nothing });
-    }
-    let k_knots = match below.and_then(|layer| layer.map.as_ref()) {
-        None => hidden.basis().to_owned(),
-        Some(map) => {
-            let mut k = Array2::zeros(hidden.basis().dim());
-            knot_sites(design, map)?.tile(0, &factored.sites, k.view_mut())?;
-            k
+impl Representation for CrossOptions {
+    fn check(&self) -> Result<(), GpError> {
+        if self.rank == 0 {
+            return Err(GpError::value("the rank must be positive"));
         }
-    };
-    let mut u = design.mean(Array2::zeros((k_knots.nrows(), 1)).view());
-    gemm_nn(1.0, k_knots.view(), weights.view(), 1.0, u.view_mut())?;
-    let map = Map::new(design, u);
-    let inputs =
-        map.as_ref().map_or_else(|| values.clone(), |map| knots::values(&hidden.anchors.spots, &map.g, map.ends));
-    Ok(Layer { factored, weights, values, inputs, map, k_knots })
+        Ok(())
+    }
+
+    fn cross(&self) -> Option<&CrossOptions> {
+        Some(self)
+    }
+
+    fn anchor_rows(&self, _: usize, _: &[usize], pivots: &[usize]) -> Vec<usize> {
+        pivots.to_vec()
+    }
+
+    fn basis(
+        &self,
+        design: &Design,
+        rows: &TrainingRows,
+        anchors: &Anchors,
+        _: &Hyper,
+    ) -> Result<Array2<f64>, GpError> {
+        let places = if rows.knots.is_empty() { rows.x.view() } else { rows.knot_x.view() };
+        let at = design.bottom(places)?;
+        let mut basis = Array2::zeros((places.nrows(), anchors.rows.len()));
+        for_row_blocks(&mut basis, ROW_TILE, |first, tile| at.tile(first, anchors.bottom(), tile))?;
+        Ok(basis)
+    }
+
+    fn layer(
+        &self,
+        hidden: &HiddenLayers,
+        design: &Design,
+        below: Option<&Layer>,
+        factored: Arc<Factored>,
+        xi: &Array2<f64>,
+    ) -> Result<Layer, GpError> {
+        let mut weights = xi.clone();
+        factored.lower.solve_lower_transposed(weights.view_mut())?;
+        let mut values = hidden.mean_at_anchors(design, below);
+        gemm_nn(1.0, factored.k.view(), weights.view(), 1.0, values.view_mut())?;
+        if design.knots.is_none() {
+            let (inputs, nothing) = (values.clone(), Array2::zeros((0, 0)));
+            return Ok(Layer { factored, weights, values, inputs, map: None, k_knots: nothing });
+        }
+        let k_knots = match below.and_then(|layer| layer.map.as_ref()) {
+            None => hidden.basis().to_owned(),
+            Some(map) => {
+                let mut k = Array2::zeros(hidden.basis().dim());
+                knot_sites(design, map)?.tile(0, &factored.sites, k.view_mut())?;
+                k
+            }
+        };
+        let mut u = design.mean(Array2::zeros((k_knots.nrows(), 1)).view());
+        gemm_nn(1.0, k_knots.view(), weights.view(), 1.0, u.view_mut())?;
+        let map = MonotoneMap::new(design, u);
+        let inputs = map.as_ref().map_or_else(|| values.clone(), |map| map.at(&hidden.anchors.spots));
+        Ok(Layer { factored, weights, values, inputs, map, k_knots })
+    }
+
+    fn linear_weights(&self, _: &HiddenLayers, _: &Design, layers: &[Layer]) -> Option<Array2<f64>> {
+        let [bottom] = layers else { return None };
+        Some(bottom.weights.clone())
+    }
+
+    fn forward(
+        &self,
+        design: &Design,
+        prepared: &Prepared,
+        rows: &SomeRows<'_>,
+        keep: bool,
+    ) -> Result<LayersAtRows, GpError> {
+        let mut values = design.mean(rows.start.view());
+        let mut upper = Vec::new();
+        for (index, layer) in prepared.layers.iter().enumerate() {
+            if index == 0 {
+                gemm_nn(1.0, rows.basis.view(), layer.weights.view(), 1.0, values.view_mut())?;
+                continue;
+            }
+            let (next, kept) = through(design, layer, rows, values, keep)?;
+            values = next;
+            upper.extend(kept);
+        }
+        Ok(LayersAtRows { inputs: values, upper })
+    }
+
+    fn values(
+        &self,
+        hidden: &HiddenLayers,
+        design: &Design,
+        prepared: &Prepared,
+        rows: &SomeRows<'_>,
+    ) -> Result<Vec<Array2<f64>>, GpError> {
+        let bottom = hidden.anchors.bottom();
+        let mut all: Vec<Array2<f64>> = Vec::new();
+        for (index, layer) in prepared.layers.iter().enumerate() {
+            let below = all.last().map_or_else(|| rows.start.view(), |values| values.view());
+            let mut values = design.mean(below);
+            let mut k = Array2::zeros((values.nrows(), bottom.len()));
+            if index == 0 {
+                design.bottom(rows.x.view())?.tile(0, bottom, k.view_mut())?;
+            } else {
+                let inputs = match &prepared.layers[index - 1].map {
+                    Some(map) => map.at(&rows.spots),
+                    None => below.to_owned(),
+                };
+                design.hidden(rows.x.view(), inputs.view())?.tile(0, &layer.factored.sites, k.view_mut())?;
+            }
+            gemm_nn(1.0, k.view(), layer.weights.view(), 1.0, values.view_mut())?;
+            all.push(values);
+        }
+        Ok(all)
+    }
+
+    fn adjoints_by_layer(&self) -> bool {
+        true
+    }
+
+    fn backward(
+        &self,
+        design: &Design,
+        prepared: &Prepared,
+        (rows, at_rows): (&SomeRows<'_>, &LayersAtRows),
+        mut adjoint: Array2<f64>,
+        adjoints: &mut Adjoints,
+    ) -> Result<(), GpError> {
+        for index in (1..prepared.layers.len()).rev() {
+            let (layer, step) = (&prepared.layers[index], &at_rows.upper[index - 1]);
+            gemm_tn(1.0, step.k.view(), adjoint.view(), 1.0, adjoints.weights[index].view_mut())?;
+            let mut by_k = Array2::zeros(step.k.dim());
+            gemm_nt(1.0, adjoint.view(), layer.weights.view(), 0.0, by_k.view_mut())?;
+            let mut own = Array2::zeros((adjoint.nrows(), step.sites.coordinates()));
+            step.sites.pull_back(
+                0,
+                &layer.factored.sites,
+                by_k.view_mut(),
+                &step.slopes,
+                own.view_mut(),
+                adjoints.sites[index].view_mut(),
+            )?;
+            let mut below = design.warped_back(step.below.view(), own, design.length);
+            if design.mean_follows() {
+                below += &adjoint;
+            }
+            adjoint = below;
+        }
+        gemm_tn(1.0, rows.basis.view(), adjoint.view(), 1.0, adjoints.weights[0].view_mut())
+    }
+
+    fn gradient(
+        &self,
+        hidden: &HiddenLayers,
+        design: &Design,
+        prepared: &Prepared,
+        _: &[Array2<f64>],
+        adjoints: Adjoints,
+    ) -> Result<Vec<Array2<f64>>, GpError> {
+        if design.knots.is_some() {
+            return gradient_through_knots(hidden, design, prepared, adjoints);
+        }
+        gradient(design, prepared, adjoints)
+    }
 }
 
 // What the covariance above a layer knows of the knots.
-fn knot_sites(design: &Design, map: &Map) -> Result<Warped, GpError> {
+fn knot_sites(design: &Design, map: &MonotoneMap) -> Result<Warped, GpError> {
     let g = ndarray::ArrayView2::from_shape((map.g.len(), 1), &map.g).map_err(|_| GpError::shape("the knots"))?;
     design.hidden(g, g)
-}
-
-/// The inputs of the top layer at some rows, layer by layer.
-pub(super) fn forward(design: &Design, prepared: &Prepared, rows: &Rows<'_>, keep: bool) -> Result<Tile, GpError> {
-    let mut values = design.mean(rows.start.view());
-    let mut steps = Vec::new();
-    for (index, layer) in prepared.layers.iter().enumerate() {
-        if index == 0 {
-            gemm_nn(1.0, rows.basis.view(), layer.weights.view(), 1.0, values.view_mut())?;
-            continue;
-        }
-        let (next, step) = through(design, layer, rows, values, keep)?;
-        values = next;
-        steps.extend(step);
-    }
-    Ok(Tile { inputs: values, steps })
 }
 
 // One upper layer at some rows, from the values below.
 fn through(
     design: &Design,
     layer: &Layer,
-    rows: &Rows<'_>,
+    rows: &SomeRows<'_>,
     below: Array2<f64>,
     keep: bool,
-) -> Result<(Array2<f64>, Option<Step>), GpError> {
+) -> Result<(Array2<f64>, Option<LayerAtRows>), GpError> {
     let anchors = &layer.factored.sites;
     let sites = design.hidden(rows.x.view(), below.view())?;
     let size = (below.nrows(), anchors.len());
@@ -126,80 +242,20 @@ fn through(
     }
     let mut values = design.mean(below.view());
     gemm_nn(1.0, k.view(), layer.weights.view(), 1.0, values.view_mut())?;
-    Ok((values, slopes.map(|slopes| Step { below, sites, k, slopes })))
+    Ok((values, slopes.map(|slopes| LayerAtRows { below, sites, k, slopes })))
 }
 
-/// The values of all layers at some training rows.
-pub(super) fn values(
-    hidden: &Hidden,
-    design: &Design,
-    prepared: &Prepared,
-    rows: &Rows<'_>,
-) -> Result<Vec<Array2<f64>>, GpError> {
-    let bottom = hidden.anchors.bottom();
-    let mut all: Vec<Array2<f64>> = Vec::new();
-    for (index, layer) in prepared.layers.iter().enumerate() {
-        let below = all.last().map_or_else(|| rows.start.view(), |values| values.view());
-        let mut values = design.mean(below);
-        let mut k = Array2::zeros((values.nrows(), bottom.len()));
-        if index == 0 {
-            design.bottom(rows.x.view())?.tile(0, bottom, k.view_mut())?;
-        } else {
-            let inputs = match &prepared.layers[index - 1].map {
-                Some(map) => knots::values(&rows.spots, &map.g, map.ends),
-                None => below.to_owned(),
-            };
-            design.hidden(rows.x.view(), inputs.view())?.tile(0, &layer.factored.sites, k.view_mut())?;
-        }
-        gemm_nn(1.0, k.view(), layer.weights.view(), 1.0, values.view_mut())?;
-        all.push(values);
-    }
-    Ok(all)
-}
-
-/// Adds the derivatives of some rows, bar: `[b, D]` by the inputs of the top layer.
-pub(super) fn backward(
-    design: &Design,
-    prepared: &Prepared,
-    rows: &Rows<'_>,
-    tile: &Tile,
-    mut bar: Array2<f64>,
-    bars: &mut Bars,
-) -> Result<(), GpError> {
-    for index in (1..prepared.layers.len()).rev() {
-        let (layer, step) = (&prepared.layers[index], &tile.steps[index - 1]);
-        gemm_tn(1.0, step.k.view(), bar.view(), 1.0, bars.weights[index].view_mut())?;
-        let mut by_k = Array2::zeros(step.k.dim());
-        gemm_nt(1.0, bar.view(), layer.weights.view(), 0.0, by_k.view_mut())?;
-        let mut own = Array2::zeros((bar.nrows(), step.sites.coordinates()));
-        step.sites.pull_back(
-            0,
-            &layer.factored.sites,
-            by_k.view_mut(),
-            &step.slopes,
-            own.view_mut(),
-            bars.sites[index].view_mut(),
-        )?;
-        let mut below = design.warped_back(step.below.view(), own, design.length);
-        if design.mean_follows() {
-            below += &bar;
-        }
-        bar = below;
-    }
-    gemm_tn(1.0, rows.basis.view(), bar.view(), 1.0, bars.weights[0].view_mut())
-}
-
-/// Derivatives by ξ of every layer, once all rows have added theirs.
-pub(super) fn gradient(design: &Design, prepared: &Prepared, bars: Bars) -> Result<Vec<Array2<f64>>, GpError> {
-    let Bars { mut weights, mut sites, .. } = bars;
+// Derivatives by ξ of every layer, once all rows have added theirs.
+fn gradient(design: &Design, prepared: &Prepared, adjoints: Adjoints) -> Result<Vec<Array2<f64>>, GpError> {
+    let Adjoints { mut weights, mut sites, .. } = adjoints;
     let mut gradient = Vec::with_capacity(weights.len());
     // By the values at the anchors, from the layer above.
     let mut by_values: Option<Array2<f64>> = None;
     for index in (0..prepared.layers.len()).rev() {
         let layer = &prepared.layers[index];
         let by_weights = std::mem::take(&mut weights[index]);
-        let (by_white, by_k) = back_through(layer, by_weights, by_values.as_ref(), index > 0)?;
-        gradient.push(by_white);
+        let (by_xi, by_k) = back_through(layer, by_weights, by_values.as_ref(), index > 0)?;
+        gradient.push(by_xi);
         if index == 0 {
             break;
         }
@@ -241,24 +297,24 @@ fn back_through(
     Ok((by_weights, by_k))
 }
 
-/// The same for injective layers, which meet the rows at the knots only.
-pub(super) fn gradient_through_knots(
-    hidden: &Hidden,
+// The same for injective layers, which meet the rows at the knots only.
+fn gradient_through_knots(
+    hidden: &HiddenLayers,
     design: &Design,
     prepared: &Prepared,
-    bars: Bars,
+    adjoints: Adjoints,
 ) -> Result<Vec<Array2<f64>>, GpError> {
     let mut gradient = Vec::with_capacity(prepared.layers.len());
     // By g at the knots.
-    let mut bar = bars.last;
+    let mut adjoint = adjoints.last;
     for index in (0..prepared.layers.len()).rev() {
         let layer = &prepared.layers[index];
         let Some(map) = &layer.map else { return Err(GpError::shape("a layer without its map")) };
-        let by_u = map.back(design, bar.as_slice().unwrap_or_default());
+        let by_u = map.back(design, adjoint.as_slice().unwrap_or_default());
         let mut by_weights = Array2::zeros(layer.weights.dim());
         gemm_tn(1.0, layer.k_knots.view(), by_u.view(), 0.0, by_weights.view_mut())?;
-        let (by_white, by_k) = back_through(layer, by_weights, None, index > 0)?;
-        gradient.push(by_white);
+        let (by_xi, by_k) = back_through(layer, by_weights, None, index > 0)?;
+        gradient.push(by_xi);
         let Some(below) = (index > 0).then(|| &prepared.layers[index - 1]) else { break };
         let Some(below_map) = &below.map else { return Err(GpError::shape("a layer without its map")) };
         let at_knots = knot_sites(design, below_map)?;
@@ -279,7 +335,7 @@ pub(super) fn gradient_through_knots(
         )?;
         let at_anchors = design.warped_back(below.inputs.view(), by_sites, design.length);
         let own = design.warped_back(own.clone().view(), own, design.length);
-        bar = own + to_knots(hidden, design, &at_anchors);
+        adjoint = own + to_knots(&hidden.anchors, design, &at_anchors);
     }
     gradient.reverse();
     Ok(gradient)

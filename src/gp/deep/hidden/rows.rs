@@ -43,7 +43,7 @@ impl TrainingRows {
 
 /// Some rows on their way through the hidden layers.
 #[derive(Debug, Clone)]
-pub(in crate::gp::deep) struct Rows<'a> {
+pub(in crate::gp::deep) struct SomeRows<'a> {
     /// Features, `[b, d]`.
     pub x: CowArray<'a, f64, Ix2>,
     /// Start values, `[b, D]`.
@@ -56,7 +56,7 @@ pub(in crate::gp::deep) struct Rows<'a> {
     pub numbers: Vec<usize>,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> SomeRows<'a> {
     /// Training rows `first..end`.
     pub fn range(rows: &'a TrainingRows, basis: ArrayView2<'a, f64>, first: usize, end: usize) -> Self {
         let part = |a: ArrayView2<'a, f64>| -> CowArray<'a, f64, Ix2> {

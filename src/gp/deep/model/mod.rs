@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 
 use ndarray::Array2;
 
-use super::Diagnostics;
+use super::ChainDiagnostics;
 use super::design::Design;
-use super::em::Fit;
+use super::em::DeepFit;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use component::{Bottom, Component};
 
+pub(super) use parts::PartsReader;
 pub use predict::HiddenLayer;
 
 /// Everything that makes up a trained deep Gaussian process, as a model file keeps it.
@@ -32,14 +33,14 @@ pub struct DeepParts {
     pub inducing: Vec<usize>,
     /// Options that prediction needs (architecture, prior mean and so on), by name.
     pub words: BTreeMap<String, String>,
-    /// Numbers by name; vectors are matrices of one row.
+    /// NamedNumbers by name; vectors are matrices of one row.
     pub numbers: BTreeMap<String, Array2<f64>>,
     /// Mean of F_V over the particles; `None` without inducing points.
     pub bound: Option<f64>,
     /// Mean of ℓ over the particles.
     pub log_likelihood: f64,
     /// What the chains said.
-    pub diagnostics: Diagnostics,
+    pub diagnostics: ChainDiagnostics,
 }
 
 /// A trained deep Gaussian process.
@@ -54,7 +55,7 @@ pub struct DeepGp {
 
 impl DeepGp {
     /// The model at the end of a fit.
-    pub(super) fn new(fit: &Fit<'_>) -> Result<Self, GpError> {
+    pub(super) fn new(fit: &DeepFit<'_>) -> Result<Self, GpError> {
         Self::from_parts(parts::of_fit(fit)?)
     }
 

@@ -13,40 +13,31 @@
 
 use std::collections::BTreeMap;
 
-use ndarray::{Array1, Array2, ArrayView1, Axis};
+use ndarray::{Array2, Axis};
 
-use super::component::{Bottom, Component, Hidden, Link, Map, Top};
-use super::{DeepParts, Design, Diagnostics};
+use super::component::{Bottom, Component, Extension, UpperLayer};
+use super::{ChainDiagnostics, DeepParts, Design};
 use crate::gp::GpError;
-use crate::gp::deep::em::Fit;
-use crate::gp::deep::exact_top::ExactTop;
-use crate::gp::deep::hidden::stationary;
+use crate::gp::deep::em::DeepFit;
+use crate::gp::deep::hidden::MonotoneMap;
 use crate::gp::deep::knots::Knots;
 use crate::gp::deep::options::{Architecture, PriorMean};
 use crate::gp::deep::sampler::Chain;
-use crate::gp::linalg::{Cholesky, Triangle};
-
-type Numbers = BTreeMap<String, Array2<f64>>;
+use crate::gp::deep::top::{self, as_row};
 
 /// New rows pass through every hidden layer.
 const LAYERED: &str = "layered";
 /// One interpolation from the inducing points stands for all hidden layers.
 const INTERPOLATED: &str = "interpolated";
 
-fn row(values: &[f64]) -> Array2<f64> {
-    ArrayView1::from(values).insert_axis(Axis(0)).to_owned()
-}
-
 /// The parts of the model at the end of a fit.
-pub(super) fn of_fit(fit: &Fit<'_>) -> Result<DeepParts, GpError> {
+pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
     let design = &fit.problem.design;
-    let exact = fit.problem.is_exact();
-    let mut numbers = Numbers::new();
-    let bottom = if fit.problem.hidden.follows_inducing() {
-        (fit.problem.start.variance, fit.problem.start.lengths[0])
-    } else {
-        (1.0, design.length)
-    };
+    let top = fit.problem.top;
+    let mut numbers = BTreeMap::new();
+    let interpolated = fit.problem.hidden.representation.follows_inducing();
+    let bottom =
+        if interpolated { (fit.problem.start.variance, fit.problem.start.lengths[0]) } else { (1.0, design.length) };
     let scalars = [
         design.layers as f64,
         design.length,
@@ -56,29 +47,28 @@ pub(super) fn of_fit(fit: &Fit<'_>) -> Result<DeepParts, GpError> {
         bottom.0,
         bottom.1,
     ];
-    numbers.insert("design".to_owned(), row(&scalars));
-    numbers.insert("x_centre".to_owned(), row(&design.x_centre));
-    numbers.insert("centre".to_owned(), row(&design.centre));
+    numbers.insert("design".to_owned(), as_row(&scalars));
+    numbers.insert("x_centre".to_owned(), as_row(&design.x_centre));
+    numbers.insert("centre".to_owned(), as_row(&design.centre));
     if let Some(projection) = &design.projection {
         numbers.insert("projection".to_owned(), projection.clone());
     }
     match &design.knots {
-        Some(knots) => drop(numbers.insert("knots".to_owned(), row(&knots.at))),
+        Some(knots) => drop(numbers.insert("knots".to_owned(), as_row(&knots.at))),
         None => drop(numbers.insert("anchors".to_owned(), fit.problem.hidden.anchors.x.clone())),
     }
-    let top_rows: Vec<usize> = if exact { (0..fit.problem.rows.len()).collect() } else { fit.problem.inducing.clone() };
+    let top_rows = top.rows(fit.problem.rows.len(), &fit.problem.inducing);
     numbers.insert("top".to_owned(), fit.problem.rows.x.select(Axis(0), &top_rows));
-    if exact {
-        numbers.insert("y".to_owned(), fit.problem.y.view().insert_axis(Axis(0)).to_owned());
-    }
-    for (index, white) in fit.states().enumerate() {
-        add_particle(fit, index, white, &top_rows, &mut numbers)?;
+    let shared = top.shared_numbers(fit.problem.y.view()).into_iter();
+    numbers.extend(shared.map(|(name, values)| (name.to_owned(), values)));
+    for (index, xi) in fit.states().enumerate() {
+        add_particle(fit, index, xi, &top_rows, &mut numbers)?;
     }
     let words = [
         ("architecture", design.architecture.name()),
         ("prior_mean", if design.prior_mean == PriorMean::Zero { "zero" } else { "identity" }),
-        ("top", if exact { "exact" } else { "sparse" }),
-        ("hidden", if fit.problem.hidden.follows_inducing() { INTERPOLATED } else { LAYERED }),
+        ("top", top.name()),
+        ("hidden", if interpolated { INTERPOLATED } else { LAYERED }),
     ];
     let count = fit.chains.len().max(1) as f64;
     Ok(DeepParts {
@@ -89,54 +79,37 @@ pub(super) fn of_fit(fit: &Fit<'_>) -> Result<DeepParts, GpError> {
         numbers,
         bound: fit.chains.iter().map(Chain::bound).sum::<Option<f64>>().map(|total| total / count),
         log_likelihood: fit.chains.iter().map(Chain::log_likelihood).sum::<f64>() / count,
-        diagnostics: Diagnostics::new(&fit.frozen, fit.frozen_moves, fit.problem.jitter),
+        diagnostics: ChainDiagnostics::new(&fit.frozen, fit.frozen_moves, fit.problem.jitter),
     })
 }
 
 fn add_particle(
-    fit: &Fit<'_>,
+    fit: &DeepFit<'_>,
     index: usize,
-    white: &[Array2<f64>],
+    xi: &[Array2<f64>],
     top_rows: &[usize],
-    numbers: &mut Numbers,
+    numbers: &mut BTreeMap<String, Array2<f64>>,
 ) -> Result<(), GpError> {
     let (design, hidden) = (&fit.problem.design, &fit.problem.hidden);
     let target = fit.problem.target();
-    let prepared = target.prepare(white)?;
-    let mut add = |name: String, value: Array2<f64>| drop(numbers.insert(format!("p{index:04}.{name}"), value));
-    for (level, layer) in prepared.layers.iter().enumerate() {
-        if let Some(map) = &layer.map {
-            add(format!("u.{level}"), row(&map.u.to_vec()));
-        } else if hidden.follows_inducing() {
-            // One interpolation from the inducing points stands for all layers.
-            if level + 1 == design.layers {
-                let mut weights = &layer.values - &design.mean(hidden.anchors.start.view());
-                let (_, factor) = stationary(design, hidden.anchors.x.view(), &fit.problem.start)?;
-                factor.solve_lower(weights.view_mut())?;
-                factor.solve_lower_transposed(weights.view_mut())?;
-                add("weights.0".to_owned(), weights);
-            }
-        } else {
-            add(format!("weights.{level}"), hidden.weights(layer, &white[level])?);
-            if level > 0 {
-                add(format!("below.{level}"), prepared.layers[level - 1].inputs.clone());
-            }
-        }
+    let prepared = target.prepare(xi)?;
+    let mut add = |name: &str, value: Array2<f64>| drop(numbers.insert(format!("p{index:04}.{name}"), value));
+    if design.knots.is_some() {
+        let maps = prepared.layers.iter().filter_map(|layer| layer.map.as_ref());
+        maps.enumerate().for_each(|(level, map)| add(&format!("u.{level}"), as_row(&map.u.to_vec())));
+    } else {
+        let parts = hidden.representation.for_new_rows(hidden, design, (&prepared, xi), &fit.problem.start)?;
+        parts.into_iter().for_each(|(name, values)| add(&name, values));
     }
     let rows = hidden.list(&fit.problem.rows, top_rows);
-    add("top".to_owned(), target.forward(&prepared, &rows, false)?.inputs);
-    if !fit.problem.is_exact() {
-        let state = target.state(white)?;
-        add("alpha".to_owned(), row(&state.alpha()?.to_vec()));
-        add("lower".to_owned(), state.lower().to_owned());
-        add("lower_b".to_owned(), state.lower_b().to_owned());
-    }
+    add("top", target.forward(&prepared, &rows, false)?.inputs);
+    fit.problem.top.numbers(&target, &prepared)?.into_iter().for_each(|(name, values)| add(name, values));
     Ok(())
 }
 
 /// What a set of parts describes, checked.
 pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Option<Bottom>, Vec<Component>), GpError> {
-    let reader = Reader { parts };
+    let reader = PartsReader { parts };
     if let Some(name) =
         parts.numbers.iter().find(|(_, values)| !values.iter().all(|v| v.is_finite())).map(|(name, _)| name)
     {
@@ -167,12 +140,13 @@ pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Option<Bottom>, Vec<
     Ok((design, bottom, components))
 }
 
-struct Reader<'a> {
+/// Parts by name, with the shape that is expected of them.
+pub(in crate::gp::deep) struct PartsReader<'a> {
     parts: &'a DeepParts,
 }
 
-impl Reader<'_> {
-    fn matrix(&self, name: &str, rows: Option<usize>, columns: Option<usize>) -> Result<Array2<f64>, GpError> {
+impl PartsReader<'_> {
+    pub fn matrix(&self, name: &str, rows: Option<usize>, columns: Option<usize>) -> Result<Array2<f64>, GpError> {
         let found = self.parts.numbers.get(name).ok_or_else(|| GpError::shape(format!("`{name}` is missing")))?;
         let (r, c) = found.dim();
         if rows.is_some_and(|rows| rows != r) || columns.is_some_and(|columns| columns != c) || found.is_empty() {
@@ -185,7 +159,7 @@ impl Reader<'_> {
         self.matrix(name, Some(1), None).map(|row| row.into_iter().collect())
     }
 
-    fn word(&self, name: &str) -> Result<&str, GpError> {
+    pub fn word(&self, name: &str) -> Result<&str, GpError> {
         self.parts.words.get(name).map(String::as_str).ok_or_else(|| GpError::value(format!("`{name}` is missing")))
     }
 
@@ -250,23 +224,21 @@ impl Reader<'_> {
     fn component(&self, design: &Design, index: usize) -> Result<Component, GpError> {
         let name = |what: &str| format!("p{index:04}.{what}");
         let hidden = match &design.knots {
-            Some(knots) => Hidden::Maps(
+            Some(knots) => Extension::Maps(
                 (0..design.layers)
                     .map(|level| {
-                        let u: Array1<f64> = self.row(&name(&format!("u.{level}")))?.into();
-                        if u.len() != knots.at.len() {
-                            return Err(GpError::shape("as many slopes as knots"));
-                        }
-                        Ok(Map { g: knots.integrate(u.view()), ends: knots.ends(u.view()) })
+                        let u = self.matrix(&name(&format!("u.{level}")), Some(1), None)?;
+                        let map = (u.len() == knots.at.len()).then(|| MonotoneMap::new(design, u)).flatten();
+                        map.ok_or_else(|| GpError::shape("as many slopes as knots"))
                     })
                     .collect::<Result<_, _>>()?,
             ),
-            None => self.chain(design, index)?,
+            None => self.layered(design, index)?,
         };
-        Ok(Component { hidden, top: self.top(design, index)? })
+        Ok(Component { hidden, top: self.top(design, name)?.into() })
     }
 
-    fn chain(&self, design: &Design, index: usize) -> Result<Hidden, GpError> {
+    fn layered(&self, design: &Design, index: usize) -> Result<Extension, GpError> {
         let x = self.matrix("anchors", None, Some(design.x_centre.len()))?;
         let (r, width) = (x.nrows(), design.width());
         let count = match self.word("hidden")? {
@@ -278,34 +250,15 @@ impl Reader<'_> {
         let mut layers = Vec::new();
         for level in 1..count {
             let below = self.matrix(&format!("p{index:04}.below.{level}"), Some(r), Some(width))?;
-            layers.push(Link { anchors: design.hidden(x.view(), below.view())?, weights: weights(level)? });
+            layers.push(UpperLayer { anchors: design.hidden(x.view(), below.view())?, weights: weights(level)? });
         }
-        Ok(Hidden::Chain { first: weights(0)?, layers })
+        Ok(Extension::Layered { first: weights(0)?, layers })
     }
 
-    fn top(&self, design: &Design, index: usize) -> Result<Top, GpError> {
-        let name = |what: &str| format!("p{index:04}.{what}");
+    fn top(&self, design: &Design, name: impl Fn(&str) -> String) -> Result<Box<dyn top::Posterior>, GpError> {
         let x = self.matrix("top", None, Some(design.x_centre.len()))?;
-        let m = x.nrows();
-        let inputs = self.matrix(&name("top"), Some(m), Some(design.width()))?;
+        let inputs = self.matrix(&name("top"), Some(x.nrows()), Some(design.width()))?;
         let hyper = &self.parts.hyper;
-        let anchors = design.top(x.view(), inputs.view(), hyper)?;
-        let exact = match self.word("top")? {
-            "exact" => true,
-            "sparse" => false,
-            other => return Err(GpError::value(format!("top layer `{other}`"))),
-        };
-        if exact {
-            let y: Array1<f64> = self.matrix("y", Some(1), Some(m))?.into_iter().collect();
-            let top = ExactTop::new(anchors, y.view(), hyper.noise)?;
-            let (anchors, alpha, lower) = (top.covariance, top.alpha, Triangle::new(top.factor.lower())?);
-            return Ok(Top { anchors, alpha, lower, lower_b: None });
-        }
-        let alpha: Array1<f64> = self.matrix(&name("alpha"), Some(1), Some(m))?.into_iter().collect();
-        let factor = |what: &str| {
-            let lower = self.matrix(&name(what), Some(m), Some(m))?;
-            Triangle::new(Cholesky::from_lower(lower)?.lower())
-        };
-        Ok(Top { anchors, alpha, lower: factor("lower")?, lower_b: Some(factor("lower_b")?) })
+        top::restore(self, name, design.top(x.view(), inputs.view(), hyper)?, hyper)
     }
 }

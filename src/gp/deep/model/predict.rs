@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayView2, s};
 
 use super::DeepGp;
-use super::component::Rows;
+use super::component::NewRows;
 use crate::gp::GpError;
 use crate::gp::kernel::ROW_TILE;
 use crate::gp::predict::{Prediction, Tile, filled, in_tiles};
@@ -79,12 +79,12 @@ impl DeepGp {
     }
 
     // A tile of rows with their start values, and their covariances with the anchors of the first hidden layer.
-    fn begun(&self, x: Array2<f64>) -> Result<Rows, GpError> {
+    fn begun(&self, x: Array2<f64>) -> Result<NewRows, GpError> {
         let start = self.design.start_values(x.view())?;
         let bottom = match &self.bottom {
             Some(bottom) => bottom.covariances(&self.design, x.view())?,
             None => Array2::zeros((0, 0)),
         };
-        Ok(Rows { x, start, bottom })
+        Ok(NewRows { x, start, bottom })
     }
 }

@@ -8,10 +8,10 @@ use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Moves, Place, SamplerMethod, normals_like, unless_undefined};
+use super::{Advice, Moves, Position, Sampler, SamplerMethod, normals_like, unless_undefined};
 use crate::gp::GpError;
 use crate::gp::deep::options::may_be_null;
-use crate::gp::deep::target::{Density, LogDensity};
+use crate::gp::deep::target::{DensityAt, LogDensity};
 use crate::gp::random::uniform;
 
 /// Probability of acceptance that is aimed at.
@@ -61,11 +61,35 @@ impl SamplerMethod for HmcOptions {
         }
         Ok(())
     }
+
+    fn good_acceptance(&self) -> (f64, f64) {
+        (0.5, 0.98)
+    }
+
+    fn advice(&self) -> Advice {
+        Advice {
+            to_mix: "more `transitions` of the sampler",
+            for_more_draws: "`leapfrog` of the sampler",
+            largest_step: "π/2 divided by `leapfrog`",
+        }
+    }
+
+    fn start(&self, _: usize) -> Box<dyn Sampler> {
+        let step = FIRST_STEP.ln();
+        let leapfrog = self.leapfrog as usize;
+        Box::new(Hmc { leapfrog, step, average: step, anchor: step, error: 0.0, count: 0.0, ready: false })
+    }
+
+    fn restore(&self, _: usize, numbers: &[f64]) -> Option<Box<dyn Sampler>> {
+        let [step, average, anchor, error, count, ready] = *numbers else { return None };
+        let leapfrog = self.leapfrog as usize;
+        Some(Box::new(Hmc { leapfrog, step, average, anchor, error, count, ready: ready > 0.0 }))
+    }
 }
 
 /// Step size, and what dual averaging remembers.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Hmc {
+#[derive(Debug)]
+struct Hmc {
     leapfrog: usize,
     // Logarithms of the step, of its average, and of what both shrink to.
     step: f64,
@@ -82,61 +106,29 @@ struct Momentum {
     gradient: Vec<Array2<f64>>,
 }
 
-impl Hmc {
-    /// Before the first transition.
-    pub fn new(leapfrog: usize) -> Self {
-        let step = FIRST_STEP.ln();
-        Self { leapfrog, step, average: step, anchor: step, error: 0.0, count: 0.0, ready: false }
-    }
-
-    pub(super) fn to_numbers(&self) -> Vec<f64> {
-        let ready = if self.ready { 1.0 } else { 0.0 };
-        vec![self.step, self.average, self.anchor, self.error, self.count, ready]
-    }
-
-    pub(super) fn from_numbers(leapfrog: usize, numbers: &[f64]) -> Option<Self> {
-        let [step, average, anchor, error, count, ready] = numbers else { return None };
-        let (step, average, anchor) = (*step, *average, *anchor);
-        Some(Self { leapfrog, step, average, anchor, error: *error, count: *count, ready: *ready > 0.0 })
-    }
-
-    pub(super) fn step_size(&self) -> f64 {
-        self.step.exp()
-    }
-
-    pub(super) fn freeze(&mut self) {
-        if self.count > 0.0 {
-            self.step = self.average;
-        }
-    }
-
-    // A longer rotation than a quarter turn only comes back.
-    fn largest_step(&self) -> f64 {
-        std::f64::consts::FRAC_PI_2 / self.leapfrog as f64
-    }
-
-    pub(super) fn run(
+impl Sampler for Hmc {
+    fn run(
         &mut self,
         target: &dyn LogDensity,
-        place: &mut Place<'_>,
+        position: &mut Position,
         count: usize,
         adapt: bool,
         rng: &mut ChaCha8Rng,
     ) -> Result<Moves, GpError> {
         let mut moves = Moves::default();
-        let Place { white, density, gradient } = place;
+        let Position { xi, density, gradient } = position;
         let mut gradient_here = match gradient.take() {
             Some(known) => known,
-            None => target.value_and_gradient(white)?.1,
+            None => target.value_and_gradient(xi)?.1,
         };
         if !self.ready {
-            self.find_first_step(target, white, density, &gradient_here, rng)?;
+            self.find_first_step(target, xi, density, &gradient_here, rng)?;
         }
         for _ in 0..count {
             let step = self.step_size() * (1.0 + SPREAD * (2.0 * uniform(rng) - 1.0));
-            let v: Vec<Array2<f64>> = white.iter().map(|white| normals_like(white, rng)).collect();
-            let before = energy(**density, white, &v);
-            let mut proposal = (*white).clone();
+            let v: Vec<Array2<f64>> = xi.iter().map(|xi| normals_like(xi, rng)).collect();
+            let before = energy(*density, xi, &v);
+            let mut proposal = xi.clone();
             let mut momentum = Momentum { v, gradient: gradient_here.clone() };
             let end = trajectory(target, &mut proposal, &mut momentum, step, self.leapfrog)?;
             let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
@@ -144,7 +136,7 @@ impl Hmc {
             let probability = if log_ratio.is_nan() { 0.0 } else { log_ratio.min(0.0).exp() };
             let accepted = (1.0 - uniform(rng)) <= probability && probability > 0.0;
             if let (true, Some(end)) = (accepted, end) {
-                (**white, **density, gradient_here) = (proposal, end, momentum.gradient);
+                (*xi, *density, gradient_here) = (proposal, end, momentum.gradient);
             }
             moves.tried += 1;
             moves.accepted += probability;
@@ -152,8 +144,30 @@ impl Hmc {
                 self.adapt(probability);
             }
         }
-        **gradient = Some(gradient_here);
+        *gradient = Some(gradient_here);
         Ok(moves)
+    }
+
+    fn step_size(&self) -> f64 {
+        self.step.exp()
+    }
+
+    fn freeze(&mut self) {
+        if self.count > 0.0 {
+            self.step = self.average;
+        }
+    }
+
+    fn to_numbers(&self) -> Vec<f64> {
+        let ready = if self.ready { 1.0 } else { 0.0 };
+        vec![self.step, self.average, self.anchor, self.error, self.count, ready]
+    }
+}
+
+impl Hmc {
+    // A longer rotation than a quarter turn only comes back.
+    fn largest_step(&self) -> f64 {
+        std::f64::consts::FRAC_PI_2 / self.leapfrog as f64
     }
 
     fn adapt(&mut self, probability: f64) {
@@ -170,20 +184,20 @@ impl Hmc {
     fn find_first_step(
         &mut self,
         target: &dyn LogDensity,
-        white: &[Array2<f64>],
-        density: &Density,
+        xi: &[Array2<f64>],
+        density: &DensityAt,
         gradient: &[Array2<f64>],
         rng: &mut ChaCha8Rng,
     ) -> Result<(), GpError> {
         const TRIALS: usize = 30;
         let largest = self.largest_step();
-        let v: Vec<Array2<f64>> = white.iter().map(|white| normals_like(white, rng)).collect();
+        let v: Vec<Array2<f64>> = xi.iter().map(|xi| normals_like(xi, rng)).collect();
         let mut step = FIRST_STEP.min(largest);
         let mut longer = None;
         for _ in 0..TRIALS {
             let mut momentum = Momentum { v: v.clone(), gradient: gradient.to_vec() };
-            let mut proposal = white.to_vec();
-            let before = energy(*density, white, &v);
+            let mut proposal = xi.to_vec();
+            let before = energy(*density, xi, &v);
             let end = trajectory(target, &mut proposal, &mut momentum, step, 1)?;
             let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
             // exp of it above one half; NaN counts as below.
@@ -204,29 +218,27 @@ impl Hmc {
 }
 
 // H = −ℓ + ½‖ξ‖² + ½‖v‖².
-fn energy(density: Density, white: &[Array2<f64>], v: &[Array2<f64>]) -> f64 {
+fn energy(density: DensityAt, xi: &[Array2<f64>], v: &[Array2<f64>]) -> f64 {
     let squares = |all: &[Array2<f64>]| all.iter().flatten().map(|x| x * x).sum::<f64>();
-    -density.log_likelihood + 0.5 * (squares(white) + squares(v))
+    -density.log_likelihood + 0.5 * (squares(xi) + squares(v))
 }
 
 // Follows the motion; `None` where ℓ is not defined on the way.
 fn trajectory(
     target: &dyn LogDensity,
-    white: &mut [Array2<f64>],
+    xi: &mut [Array2<f64>],
     momentum: &mut Momentum,
     step: f64,
     leapfrog: usize,
-) -> Result<Option<Density>, GpError> {
+) -> Result<Option<DensityAt>, GpError> {
     let (sin, cos) = step.sin_cos();
     let mut end = None;
     for _ in 0..leapfrog {
         kick(momentum, 0.5 * step);
-        for (white, v) in white.iter_mut().zip(&mut momentum.v) {
-            for (xi, v) in white.iter_mut().zip(v.iter_mut()) {
-                (*xi, *v) = (*xi * cos + *v * sin, *v * cos - *xi * sin);
-            }
+        for (xi, v) in xi.iter_mut().flatten().zip(momentum.v.iter_mut().flatten()) {
+            (*xi, *v) = (*xi * cos + *v * sin, *v * cos - *xi * sin);
         }
-        let Some((density, gradient)) = unless_undefined(target.value_and_gradient(white))? else {
+        let Some((density, gradient)) = unless_undefined(target.value_and_gradient(xi))? else {
             return Ok(None);
         };
         momentum.gradient = gradient;

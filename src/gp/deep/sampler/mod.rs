@@ -1,4 +1,6 @@
 //! Markov chains over whitened hidden variables, prior N(0, I).
+//!
+//! A sampler is one file that implements [`SamplerMethod`] and [`Sampler`], and its place in [`SamplerOptions`].
 
 mod hmc;
 mod pcn;
@@ -8,12 +10,12 @@ use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::target::{Density, LogDensity};
+use super::target::{DensityAt, LogDensity};
 use crate::gp::GpError;
 use crate::gp::random::standard_normal;
 
-pub use hmc::{Hmc, HmcOptions};
-pub use pcn::{Pcn, PcnOptions};
+pub use hmc::HmcOptions;
+pub use pcn::PcnOptions;
 
 /// The sampler of the E step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,7 +44,7 @@ impl SamplerOptions {
     }
 }
 
-/// What is to be known of a sampler before it runs.
+/// What is to be known of a sampler before it runs, and of its figures afterwards.
 pub trait SamplerMethod {
     /// What its moves are called.
     fn unit(&self) -> &'static str;
@@ -60,34 +62,63 @@ pub trait SamplerMethod {
     fn check(&self) -> Result<(), GpError> {
         Ok(())
     }
+    /// Least and largest share of accepted proposals that are good.
+    fn good_acceptance(&self) -> (f64, f64);
+    /// What helps chains that do badly.
+    fn advice(&self) -> Advice;
+    /// A sampler before its first move, for so many layers.
+    fn start(&self, layers: usize) -> Box<dyn Sampler>;
+    /// The sampler that gave these numbers; `None` if none of this kind did.
+    fn restore(&self, layers: usize, numbers: &[f64]) -> Option<Box<dyn Sampler>>;
+}
+
+/// What helps chains that do badly, in words that fit the warnings.
+#[derive(Debug, Clone, Copy)]
+pub struct Advice {
+    /// To use, when the chains have not mixed.
+    pub to_mix: &'static str,
+    /// To do, when the draws depend on each other.
+    pub for_more_draws: &'static str,
+    /// The largest step size.
+    pub largest_step: &'static str,
 }
 
 /// A sampler with what its adaptation remembers; one per chain.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Sampler {
-    /// Preconditioned Crank–Nicolson.
-    Pcn(Pcn),
-    /// Hamiltonian.
-    Hmc(Hmc),
+pub trait Sampler: std::fmt::Debug + Send + Sync {
+    /// Makes `count` moves; `adapt` lets step sizes change.
+    fn run(
+        &mut self,
+        target: &dyn LogDensity,
+        position: &mut Position,
+        count: usize,
+        adapt: bool,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<Moves, GpError>;
+    /// The step size; the mean over layers where each has its own.
+    fn step_size(&self) -> f64;
+    /// From now on the step size stays what it is.
+    fn freeze(&mut self) {}
+    /// The state as numbers, for [`SamplerMethod::restore`].
+    fn to_numbers(&self) -> Vec<f64>;
 }
 
-/// One Markov chain.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Chain {
+/// Where a chain stands.
+#[derive(Debug)]
+pub struct Position {
     /// ξ, one matrix per layer.
-    pub white: Vec<Array2<f64>>,
-    /// Its sampler.
-    pub sampler: Sampler,
-    // ℓ there, and its gradient where a sampler has left it for the next move.
-    density: Density,
+    pub xi: Vec<Array2<f64>>,
+    density: DensityAt,
+    // ∂ℓ/∂ξ where a sampler has left it for the next move.
     gradient: Option<Vec<Array2<f64>>>,
 }
 
-// Where a chain stands.
-struct Place<'a> {
-    white: &'a mut Vec<Array2<f64>>,
-    density: &'a mut Density,
-    gradient: &'a mut Option<Vec<Array2<f64>>>,
+/// One Markov chain.
+#[derive(Debug)]
+pub struct Chain {
+    /// Where it stands.
+    pub position: Position,
+    /// Its sampler.
+    pub sampler: Box<dyn Sampler>,
 }
 
 /// What some moves of a chain did.
@@ -112,68 +143,31 @@ impl Moves {
     }
 }
 
-impl Sampler {
-    /// A sampler before its first step, for so many layers.
-    pub fn new(kind: &SamplerOptions, layers: usize) -> Self {
-        match kind {
-            SamplerOptions::Pcn(_) => Self::Pcn(Pcn::new(layers)),
-            SamplerOptions::Hmc(options) => Self::Hmc(Hmc::new(options.leapfrog as usize)),
-        }
-    }
-
-    /// The state as numbers.
-    pub fn to_numbers(&self) -> Vec<f64> {
-        match self {
-            Self::Pcn(pcn) => pcn.to_numbers(),
-            Self::Hmc(hmc) => hmc.to_numbers(),
-        }
-    }
-
-    /// The inverse of [`Sampler::to_numbers`].
-    pub fn from_numbers(kind: &SamplerOptions, layers: usize, numbers: &[f64]) -> Result<Self, GpError> {
-        let found = match kind {
-            SamplerOptions::Pcn(_) => Pcn::from_numbers(layers, numbers).map(Self::Pcn),
-            SamplerOptions::Hmc(options) => Hmc::from_numbers(options.leapfrog as usize, numbers).map(Self::Hmc),
-        };
-        found.ok_or_else(|| GpError::shape(format!("{} numbers of a sampler", numbers.len())))
-    }
-
-    /// The step size; the mean over layers where each has its own.
-    pub fn step_size(&self) -> f64 {
-        match self {
-            Self::Pcn(pcn) => pcn.step_size(),
-            Self::Hmc(hmc) => hmc.step_size(),
-        }
-    }
-
-    /// From now on the step size stays what it is.
-    pub fn freeze(&mut self) {
-        if let Self::Hmc(hmc) = self {
-            hmc.freeze();
-        }
-    }
-}
-
 impl Chain {
     /// A chain at ξ, before ℓ there is known.
-    pub fn new(white: Vec<Array2<f64>>, sampler: Sampler) -> Self {
-        let density = Density { log_likelihood: f64::NEG_INFINITY, bound: None };
-        Self { white, sampler, density, gradient: None }
+    pub fn new(xi: Vec<Array2<f64>>, sampler: Box<dyn Sampler>) -> Self {
+        let density = DensityAt { log_likelihood: f64::NEG_INFINITY, bound: None };
+        Self { position: Position { xi, density, gradient: None }, sampler }
+    }
+
+    /// ξ, one matrix per layer.
+    pub fn xi(&self) -> &[Array2<f64>] {
+        &self.position.xi
     }
 
     /// The target has changed: this is ℓ now.
-    pub fn settle(&mut self, density: Density) {
-        (self.density, self.gradient) = (density, None);
+    pub fn refresh_density(&mut self, density: DensityAt) {
+        (self.position.density, self.position.gradient) = (density, None);
     }
 
     /// ℓ where the chain stands.
     pub fn log_likelihood(&self) -> f64 {
-        self.density.log_likelihood
+        self.position.density.log_likelihood
     }
 
     /// F_V where the chain stands.
     pub fn bound(&self) -> Option<f64> {
-        self.density.bound
+        self.position.density.bound
     }
 
     /// Makes `count` moves; `adapt` lets step sizes change.
@@ -187,19 +181,12 @@ impl Chain {
         adapt: bool,
         rng: &mut ChaCha8Rng,
     ) -> Result<Moves, GpError> {
-        let Self { white, density, gradient, sampler } = self;
-        match sampler {
-            Sampler::Pcn(pcn) => pcn.run(target, white, density, count, adapt, rng),
-            Sampler::Hmc(hmc) => {
-                let mut place = Place { white, density, gradient };
-                hmc.run(target, &mut place, count, adapt, rng)
-            }
-        }
+        self.sampler.run(target, &mut self.position, count, adapt, rng)
     }
 }
 
-fn normals_like(white: &Array2<f64>, rng: &mut ChaCha8Rng) -> Array2<f64> {
-    Array2::from_shape_simple_fn(white.dim(), || standard_normal(rng))
+fn normals_like(xi: &Array2<f64>, rng: &mut ChaCha8Rng) -> Array2<f64> {
+    Array2::from_shape_simple_fn(xi.dim(), || standard_normal(rng))
 }
 
 // A value at which ℓ is not defined is one that is never accepted.

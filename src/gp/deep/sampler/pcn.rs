@@ -2,15 +2,14 @@
 //!
 //! A step proposes one layer after the other, each with its own β.
 
-use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Moves, SamplerMethod, normals_like, unless_undefined};
+use super::{Advice, Moves, Position, Sampler, SamplerMethod, normals_like, unless_undefined};
 use crate::gp::GpError;
 use crate::gp::deep::options::may_be_null;
-use crate::gp::deep::target::{Density, LogDensity};
+use crate::gp::deep::target::LogDensity;
 use crate::gp::random::uniform;
 
 /// Where β starts.
@@ -55,59 +54,58 @@ impl SamplerMethod for PcnOptions {
     fn frozen_moves(&self) -> u32 {
         self.steps.max(50)
     }
+
+    fn good_acceptance(&self) -> (f64, f64) {
+        (0.1, 0.6)
+    }
+
+    fn advice(&self) -> Advice {
+        Advice { to_mix: "the sampler `hmc`", for_more_draws: "use the sampler `hmc`", largest_step: "1" }
+    }
+
+    fn start(&self, layers: usize) -> Box<dyn Sampler> {
+        Box::new(Pcn { step: vec![FIRST_STEP; layers], accepted: vec![0.0; layers], tried: 0.0 })
+    }
+
+    fn restore(&self, layers: usize, numbers: &[f64]) -> Option<Box<dyn Sampler>> {
+        if numbers.len() != 2 * layers + 1 {
+            return None;
+        }
+        let (step, rest) = numbers.split_at(layers);
+        let (accepted, tried) = rest.split_at(layers);
+        Some(Box::new(Pcn { step: step.to_vec(), accepted: accepted.to_vec(), tried: tried[0] }))
+    }
 }
 
 /// Step sizes, and acceptance since they last changed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Pcn {
+#[derive(Debug)]
+struct Pcn {
     // One of each per layer.
     step: Vec<f64>,
     accepted: Vec<f64>,
     tried: f64,
 }
 
-impl Pcn {
-    /// Before the first step.
-    pub fn new(layers: usize) -> Self {
-        Self { step: vec![FIRST_STEP; layers], accepted: vec![0.0; layers], tried: 0.0 }
-    }
-
-    pub(super) fn to_numbers(&self) -> Vec<f64> {
-        self.step.iter().chain(&self.accepted).copied().chain([self.tried]).collect()
-    }
-
-    pub(super) fn from_numbers(layers: usize, numbers: &[f64]) -> Option<Self> {
-        if numbers.len() != 2 * layers + 1 {
-            return None;
-        }
-        let (step, rest) = numbers.split_at(layers);
-        let (accepted, tried) = rest.split_at(layers);
-        Some(Self { step: step.to_vec(), accepted: accepted.to_vec(), tried: tried[0] })
-    }
-
-    pub(super) fn step_size(&self) -> f64 {
-        self.step.iter().sum::<f64>() / self.step.len().max(1) as f64
-    }
-
-    pub(super) fn run(
+impl Sampler for Pcn {
+    fn run(
         &mut self,
         target: &dyn LogDensity,
-        white: &mut [Array2<f64>],
-        density: &mut Density,
+        position: &mut Position,
         count: usize,
         adapt: bool,
         rng: &mut ChaCha8Rng,
     ) -> Result<Moves, GpError> {
         let mut moves = Moves::default();
-        let mut known = target.know(white)?;
+        let Position { xi, density, .. } = position;
+        let mut known = target.know(xi)?;
         for _ in 0..count {
-            for layer in 0..white.len() {
+            for layer in 0..xi.len() {
                 let beta = self.step[layer];
-                let mut proposal = normals_like(&white[layer], rng);
+                let mut proposal = normals_like(&xi[layer], rng);
                 let keep = (1.0 - beta * beta).sqrt();
-                proposal.zip_mut_with(&white[layer], |w, xi| *w = keep * xi + beta * *w);
-                std::mem::swap(&mut white[layer], &mut proposal);
-                let proposed = unless_undefined(target.value_of_layer(white, layer, &known))?;
+                proposal.zip_mut_with(&xi[layer], |w, xi| *w = keep * xi + beta * *w);
+                std::mem::swap(&mut xi[layer], &mut proposal);
+                let proposed = unless_undefined(target.value_of_layer(xi, layer, &known))?;
                 let log_u = (1.0 - uniform(rng)).ln();
                 moves.tried += 1;
                 match proposed {
@@ -116,7 +114,7 @@ impl Pcn {
                         moves.accepted += 1.0;
                         self.accepted[layer] += 1.0;
                     }
-                    _ => white[layer] = proposal,
+                    _ => xi[layer] = proposal,
                 }
             }
             self.tried += 1.0;
@@ -127,6 +125,16 @@ impl Pcn {
         Ok(moves)
     }
 
+    fn step_size(&self) -> f64 {
+        self.step.iter().sum::<f64>() / self.step.len().max(1) as f64
+    }
+
+    fn to_numbers(&self) -> Vec<f64> {
+        self.step.iter().chain(&self.accepted).copied().chain([self.tried]).collect()
+    }
+}
+
+impl Pcn {
     fn adapt(&mut self) {
         for (step, accepted) in self.step.iter_mut().zip(&mut self.accepted) {
             let rate = *accepted / self.tried;

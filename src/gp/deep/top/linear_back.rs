@@ -1,4 +1,4 @@
-//! Derivatives of rows whose hidden layers are linear in ξ, eight rows at a time: what [`super::sparse_top`] does in tiles.
+//! Derivatives of rows whose hidden layers are linear in ξ, eight rows at a time: what [`super::inducing`] does in tiles.
 //!
 //! From the row to its covariances, from there to ∂ℓ/∂K, to the row's own point, the inducing points and the weights of
 //! the hidden layer, everything stays in the first cache.
@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use ndarray::{Array1, Array2, ArrayView1, Axis};
 
-use super::hidden::Linear;
+use crate::gp::deep::hidden::Linear;
 use crate::gp::kernel::{Against, Covariance, PointRows, Stationary};
 use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, multiply, products, room, weighted};
 use crate::gp::linalg::{Cross, Triangle, clear_missing, for_this_processor, multiply_add};
@@ -31,7 +31,7 @@ pub(super) struct LinearBack<'a> {
 }
 
 /// The derivatives of some rows.
-pub(super) struct LinearBars {
+pub(super) struct LinearAdjoints {
     /// By the weights, `[r, D]`.
     pub weights: Array2<f64>,
     /// By the points of the top covariance at the inducing points, `[m, D]`.
@@ -65,11 +65,11 @@ impl<'a> LinearBack<'a> {
     }
 
     /// The derivatives of some rows with their targets y: `[b]`.
-    pub fn rows(&self, rows: Range<usize>, y: ArrayView1<'_, f64>) -> LinearBars {
+    pub fn rows(&self, rows: Range<usize>, y: ArrayView1<'_, f64>) -> LinearAdjoints {
         let (m, size, coordinates) = (self.inducing.len(), self.against.room(), self.inducing.points().rows().ncols());
         let lanes = |count: usize| vec![[0.0; LANES]; count];
         let (mut points, mut own) = (lanes(coordinates), lanes(room(coordinates)));
-        let (mut weight, mut v, mut bar) = (lanes(size), lanes(size), lanes(size));
+        let (mut weight, mut v, mut adjoint) = (lanes(size), lanes(size), lanes(size));
         let mut column_sums = lanes(m);
         let (mut by_weights, mut by_inducing) =
             (Cross::new((self.linear.anchors(), coordinates)), Cross::new((m, coordinates)));
@@ -90,46 +90,46 @@ impl<'a> LinearBack<'a> {
             let explained = weighted(&v, self.beta.as_slice().unwrap_or_default());
             let residual = std::array::from_fn(|i| (y[i] - explained[i]) / self.noise);
             let blocks = self.turned.blocks().zip(self.alpha.as_chunks::<BLOCK>().0);
-            for ((turned, alpha), bar) in blocks.zip(bar.as_chunks_mut::<BLOCK>().0) {
-                by_covariance(&v[..m], turned, alpha, &residual, bar);
+            for ((turned, alpha), adjoint) in blocks.zip(adjoint.as_chunks_mut::<BLOCK>().0) {
+                by_covariance(&v[..m], turned, alpha, &residual, adjoint);
             }
-            clear_missing(&mut bar, eight.len());
-            let row_sums = weigh(&mut bar[..m], &weight, &mut column_sums);
+            clear_missing(&mut adjoint, eight.len());
+            let row_sums = weigh(&mut adjoint[..m], &weight, &mut column_sums);
             for (places, own) in self.places.blocks().zip(own.as_chunks_mut::<BLOCK>().0) {
-                multiply(&bar[..m], places, own);
+                multiply(&adjoint[..m], places, own);
             }
             subtract(&mut own, &row_sums, &points, self.linear.length());
-            by_inducing.add(&bar[..m], &points);
+            by_inducing.add(&adjoint[..m], &points);
             by_weights.add(from.basis(), &own[..coordinates]);
         }
         let mut inducing = by_inducing.finish();
         let column_sums: Array1<f64> = column_sums.iter().map(|lane| lane.iter().sum()).collect();
         inducing -= &(&self.inducing.points().rows() * &column_sums.insert_axis(Axis(1)));
-        LinearBars { weights: by_weights.finish(), inducing }
+        LinearAdjoints { weights: by_weights.finish(), inducing }
     }
 }
 
 for_this_processor! {
     // ∂ℓ/∂k for six inducing points.
-    fn by_covariance(v: &[Lane], turned: &[[f64; BLOCK]], alpha: &[f64; BLOCK], residual: &Lane, bar: &mut [Lane; BLOCK]) {
+    fn by_covariance(v: &[Lane], turned: &[[f64; BLOCK]], alpha: &[f64; BLOCK], residual: &Lane, adjoint: &mut [Lane; BLOCK]) {
         let sums = products::<FUSED>(v, turned);
-        for ((bar, sum), alpha) in bar.iter_mut().zip(&sums).zip(alpha) {
+        for ((adjoint, sum), alpha) in adjoint.iter_mut().zip(&sums).zip(alpha) {
             for i in 0..LANES {
-                bar[i] = multiply_add::<FUSED>(residual[i], *alpha, sum[i]);
+                adjoint[i] = multiply_add::<FUSED>(residual[i], *alpha, sum[i]);
             }
         }
     }
 }
 
 for_this_processor! {
-    // bar ← bar · weight; its sums over the inducing points are returned, those over the rows added.
-    fn weigh(bar: &mut [Lane], weight: &[Lane], column_sums: &mut [Lane]) -> Lane {
+    // adjoint ← adjoint · weight; its sums over the inducing points are returned, those over the rows added.
+    fn weigh(adjoint: &mut [Lane], weight: &[Lane], column_sums: &mut [Lane]) -> Lane {
         let mut sums = [0.0; LANES];
-        for ((bar, weight), column) in bar.iter_mut().zip(weight).zip(column_sums) {
+        for ((adjoint, weight), column) in adjoint.iter_mut().zip(weight).zip(column_sums) {
             for i in 0..LANES {
-                bar[i] *= weight[i];
-                sums[i] += bar[i];
-                column[i] += bar[i];
+                adjoint[i] *= weight[i];
+                sums[i] += adjoint[i];
+                column[i] += adjoint[i];
             }
         }
         sums

@@ -1,0 +1,127 @@
+//! The top layer integrated out exactly: ℓ = log N(y | 0, K + γ²I) of the top covariance at all training rows.
+
+use ndarray::{Array1, Array2, ArrayView1};
+
+use super::{NamedNumbers, Posterior, RegressionPosterior, TopLayer};
+use crate::gp::GpError;
+use crate::gp::deep::hidden::{Adjoints, LayersAtRows, Prepared, SomeRows, back_to_sites};
+use crate::gp::deep::m_step::Held;
+use crate::gp::deep::model::PartsReader;
+use crate::gp::deep::options::Architecture;
+use crate::gp::deep::target::{DensityAt, Target};
+use crate::gp::deep::warped::Warped;
+use crate::gp::exact::{likelihood_of, log_marginal_likelihood};
+use crate::gp::hyper::Evaluation;
+use crate::gp::kernel::{Hyper, square_lower};
+use crate::gp::linalg::{Cholesky, Triangle};
+
+/// The name in model files.
+pub(super) const NAME: &str = "exact";
+
+#[derive(Debug)]
+pub(super) struct ExactTop;
+
+// K + γ²I at hidden layers that are known, factored, and what follows for y.
+struct Conditioned {
+    covariance: Warped,
+    factor: Cholesky,
+    // (K + γ²I)⁻¹ y, `[n]`.
+    alpha: Array1<f64>,
+    log_likelihood: f64,
+}
+
+impl Conditioned {
+    // Conditions on y: `[n]`; no jitter, the noise stands on the diagonal.
+    fn new(covariance: Warped, y: ArrayView1<'_, f64>, noise: f64) -> Result<Self, GpError> {
+        let mut shifted = square_lower(&covariance)?;
+        shifted.diag_mut().iter_mut().for_each(|v| *v += noise);
+        let factor = Cholesky::factor(shifted, "the covariance of the training rows")?;
+        let alpha = factor.solve_vector(y)?;
+        let log_likelihood = likelihood_of(y, &alpha, &factor);
+        if !log_likelihood.is_finite() {
+            return Err(GpError::NonFinite { what: "the log-likelihood" });
+        }
+        Ok(Self { covariance, factor, alpha, log_likelihood })
+    }
+
+    // ∂ℓ/∂K = ½ (ααᵀ − (K + γ²I)⁻¹), `[n, n]`.
+    fn by_covariance(&self) -> Result<Array2<f64>, GpError> {
+        let mut adjoint = self.factor.inverse()?;
+        for ((i, j), adjoint) in adjoint.indexed_iter_mut() {
+            *adjoint = 0.5 * (self.alpha[i] * self.alpha[j] - *adjoint);
+        }
+        Ok(adjoint)
+    }
+}
+
+fn condition<'t>(
+    target: &'t Target<'_>,
+    prepared: &Prepared,
+    keep: bool,
+) -> Result<(Conditioned, SomeRows<'t>, LayersAtRows), GpError> {
+    let rows = target.hidden.range(target.rows, 0, target.rows.len());
+    let at_rows = target.forward(prepared, &rows, keep)?;
+    let top = Conditioned::new(target.warped(&rows, &at_rows)?, target.y, target.hyper.noise)?;
+    Ok((top, rows, at_rows))
+}
+
+impl TopLayer for ExactTop {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn value(&self, target: &Target<'_>, prepared: &Prepared) -> Result<DensityAt, GpError> {
+        let (top, ..) = condition(target, prepared, false)?;
+        Ok(DensityAt { log_likelihood: top.log_likelihood, bound: None })
+    }
+
+    fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError> {
+        let (top, rows, at_rows) = condition(target, prepared, true)?;
+        let by_sites = back_to_sites(&top.covariance, top.by_covariance()?)?;
+        let adjoint = target.design.warped_back(at_rows.inputs.view(), by_sites, target.hyper.lengths[0]);
+        let mut adjoints = target.hidden.adjoints(target.design);
+        target.hidden.backward(target.design, prepared, (&rows, &at_rows), adjoint, &mut adjoints)?;
+        Ok((DensityAt { log_likelihood: top.log_likelihood, bound: None }, adjoints))
+    }
+
+    fn objective(
+        &self,
+        held: &Held<'_>,
+        inputs: &Array2<f64>,
+        hyper: &Hyper,
+        _: &[usize],
+    ) -> Result<(Evaluation, f64), GpError> {
+        if held.design.architecture != Architecture::Convolution {
+            let at = log_marginal_likelihood(inputs.view(), held.y, held.design.kernel, hyper)?;
+            let value = at.value;
+            return Ok((at, value));
+        }
+        let top = Conditioned::new(held.design.top(held.x, inputs.view(), hyper)?, held.y, hyper.noise)?;
+        let by_noise = hyper.noise * top.by_covariance()?.diag().iter().sum::<f64>();
+        // The sum of ∂ℓ/∂K ∘ (K + γ²I) is ½ (yᵀα − n), whatever K is.
+        let by_variance = 0.5 * (held.y.dot(&top.alpha) - held.y.len() as f64) - by_noise;
+        let value = top.log_likelihood;
+        Ok((Evaluation { value, gradient: vec![by_variance, 0.0, by_noise], jitter: 0.0 }, value))
+    }
+
+    fn rows(&self, n: usize, _: &[usize]) -> Vec<usize> {
+        (0..n).collect()
+    }
+
+    fn shared_numbers(&self, y: ArrayView1<'_, f64>) -> NamedNumbers {
+        vec![("y", y.insert_axis(ndarray::Axis(0)).to_owned())]
+    }
+}
+
+/// The top layer of one particle in a model.
+pub(super) fn restore(
+    reader: &PartsReader<'_>,
+    covariance: Warped,
+    hyper: &Hyper,
+) -> Result<Box<dyn Posterior>, GpError> {
+    let m = crate::gp::kernel::Covariance::len(&covariance);
+    let y: Array1<f64> = reader.matrix("y", Some(1), Some(m))?.into_iter().collect();
+    let Conditioned { covariance, alpha, factor, .. } = Conditioned::new(covariance, y.view(), hyper.noise)?;
+    let lower = Triangle::new(factor.lower())?;
+    Ok(Box::new(RegressionPosterior { anchors: covariance, alpha, lower, lower_b: None }))
+}

@@ -1,0 +1,205 @@
+//! The top layer: how it is integrated out while hidden layers are sampled, and how it predicts.
+//!
+//! A kind of top layer is one file that implements [`TopLayer`] and [`Posterior`], and its places in [`Start`] and
+//! [`restore`].
+
+mod exact;
+mod inducing;
+mod linear_back;
+
+use std::fmt::Debug;
+
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+
+use super::hidden::{Adjoints, Prepared};
+use super::m_step::Held;
+use super::model::PartsReader;
+use super::target::{DensityAt, Target};
+use super::warped::Warped;
+use crate::gp::GpError;
+use crate::gp::exact::ExactOptions;
+use crate::gp::hyper::Evaluation;
+use crate::gp::inducing::Candidates;
+use crate::gp::kernel::{Covariance, Free, Hyper, Kernel};
+use crate::gp::linalg::Triangle;
+use crate::gp::linalg::panels::{Lane, squares, weighted};
+use crate::gp::observer::Observer;
+use crate::gp::random::StreamKey;
+use crate::gp::sparse::{JITTER, SparseOptions};
+
+/// The stationary fit that comes first, and with it the kind of top layer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Start {
+    /// STRIDE: a sparse fit; the top layer has its inducing points.
+    Sparse(SparseOptions),
+    /// Standard deep regression: an exact fit; the top layer is marginalised exactly.
+    Exact(ExactOptions),
+}
+
+impl Start {
+    /// The covariance function of all layers.
+    pub fn kernel(&self) -> Kernel {
+        match self {
+            Self::Sparse(options) => options.stationary.kernel,
+            Self::Exact(options) => options.stationary.kernel,
+        }
+    }
+
+    /// Which hyper-parameters may move.
+    pub fn free(&self) -> Free {
+        match self {
+            Self::Sparse(options) => options.stationary.hyperparameters.optimise,
+            Self::Exact(options) => options.stationary.hyperparameters.optimise,
+        }
+    }
+
+    /// The rows that are tried when inducing points move; `None` where none do.
+    pub(super) fn candidates(&self) -> Option<Candidates> {
+        match self {
+            Self::Sparse(options) if options.inducing.rows.is_none() => Some(options.inducing.candidates),
+            Self::Sparse(_) | Self::Exact(_) => None,
+        }
+    }
+
+    pub(super) fn top(&self) -> &'static dyn TopLayer {
+        match self {
+            Self::Sparse(_) => &inducing::InducingTop,
+            Self::Exact(_) => &exact::ExactTop,
+        }
+    }
+
+    /// Hyper-parameters, inducing points and relative jitter of the stationary model that all chains start from.
+    pub(super) fn fit(
+        &self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        key: &StreamKey,
+        observer: &mut dyn Observer,
+    ) -> Result<(Hyper, Vec<usize>, f64), GpError> {
+        match self {
+            Self::Sparse(options) => {
+                let gp = crate::gp::sparse::fit(x, y, options, key, observer)?;
+                Ok((gp.hyper().clone(), gp.rows().to_vec(), gp.jitter() / gp.hyper().variance))
+            }
+            Self::Exact(options) => {
+                let gp = crate::gp::exact::fit(x, y, options, key, observer)?;
+                Ok((gp.hyper().clone(), Vec::new(), JITTER))
+            }
+        }
+    }
+}
+
+/// NamedNumbers by name, as model files hold them.
+pub(super) type NamedNumbers = Vec<(&'static str, Array2<f64>)>;
+
+/// How the top layer is integrated out.
+pub(super) trait TopLayer: Debug + Send + Sync {
+    /// The name in model files.
+    fn name(&self) -> &'static str;
+    /// Whether there is a bound F_V, which the M step maximises then.
+    fn has_bound(&self) -> bool {
+        false
+    }
+    /// ℓ.
+    fn value(&self, target: &Target<'_>, prepared: &Prepared) -> Result<DensityAt, GpError>;
+    /// ℓ, and its derivatives on their way back to ξ.
+    fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError>;
+    /// What the M step maximises, for a particle with these inputs: `[n, D]`: F_V or ℓ with its derivatives by log σ²,
+    /// log λ and log γ²; and ℓ.
+    fn objective(
+        &self,
+        held: &Held<'_>,
+        inputs: &Array2<f64>,
+        hyper: &Hyper,
+        inducing: &[usize],
+    ) -> Result<(Evaluation, f64), GpError>;
+    /// The training rows, of n, that a model keeps the inputs of.
+    fn rows(&self, n: usize, inducing: &[usize]) -> Vec<usize>;
+    /// What else a model keeps, for all particles.
+    fn shared_numbers(&self, y: ArrayView1<'_, f64>) -> NamedNumbers {
+        let _ = y;
+        NamedNumbers::new()
+    }
+    /// What else a model keeps, for this one.
+    fn numbers(&self, target: &Target<'_>, prepared: &Prepared) -> Result<NamedNumbers, GpError> {
+        let _ = (target, prepared);
+        Ok(NamedNumbers::new())
+    }
+}
+
+/// A top layer that is conditioned on the training targets.
+pub(super) trait Posterior: Debug + Send + Sync {
+    /// Mean and (when asked for) latent variance of the first `count` of some rows.
+    fn predict(
+        &self,
+        rows: &Warped,
+        hyper: &Hyper,
+        count: usize,
+        variance: bool,
+    ) -> Result<(Vec<f64>, Vec<f64>), GpError>;
+}
+
+/// The top layer of a particle in a model, with its covariance at the rows that the model keeps; `name` adds the particle
+/// to the name of a part.
+pub(super) fn restore(
+    reader: &PartsReader<'_>,
+    name: impl Fn(&str) -> String,
+    covariance: Warped,
+    hyper: &Hyper,
+) -> Result<Box<dyn Posterior>, GpError> {
+    match reader.word("top")? {
+        inducing::NAME => inducing::restore(reader, name, covariance),
+        exact::NAME => exact::restore(reader, covariance, hyper),
+        other => Err(GpError::value(format!("top layer `{other}`"))),
+    }
+}
+
+// Regression on the inducing points, or on all training rows.
+#[derive(Debug)]
+struct RegressionPosterior {
+    // What the covariance knows of them.
+    anchors: Warped,
+    // The posterior mean is k(·, anchors) alpha.
+    alpha: Array1<f64>,
+    // The factor of K_mm, or of K + γ²I.
+    lower: Triangle,
+    // The factor of B; none for all training rows.
+    lower_b: Option<Triangle>,
+}
+
+impl Posterior for RegressionPosterior {
+    fn predict(
+        &self,
+        rows: &Warped,
+        hyper: &Hyper,
+        count: usize,
+        variance: bool,
+    ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
+        let alpha = self.alpha.as_slice().unwrap_or_default();
+        let (mut mean, mut remaining) = (vec![0.0; count], vec![0.0; if variance { count } else { 0 }]);
+        rows.for_panels(0..count, &self.anchors, None, &mut |rows, k| {
+            let store = |lane: Lane, to: &mut [f64]| to[rows.clone()].copy_from_slice(&lane[..rows.len()]);
+            store(weighted(k, alpha), &mut mean);
+            if variance {
+                self.lower.solve(k);
+                let mut left = squares(&k[..alpha.len()]).map(|explained| hyper.variance - explained);
+                if let Some(lower_b) = &self.lower_b {
+                    lower_b.solve(k);
+                    let back = squares(&k[..alpha.len()]);
+                    left.iter_mut().zip(back).for_each(|(left, back)| *left += back);
+                }
+                store(left, &mut remaining);
+            }
+        })?;
+        // max(0) would turn NaN, the answer to an invalid row, into certainty.
+        for value in &mut remaining {
+            *value = if *value < 0.0 { 0.0 } else { *value };
+        }
+        Ok((mean, remaining))
+    }
+}
+
+/// A vector as a matrix of one row.
+pub(super) fn as_row(values: &[f64]) -> Array2<f64> {
+    ArrayView1::from(values).insert_axis(Axis(0)).to_owned()
+}
