@@ -20,7 +20,7 @@ pub fn log_marginal_likelihood(
     kernel: Kernel,
     hyper: &Hyper,
 ) -> Result<Evaluation, GpError> {
-    let (points, k_nn, distances) = training_covariance(x, y, kernel, hyper, true)?;
+    let (points, (k_nn, distances)) = training_covariance(x, y, kernel, hyper, true)?;
     let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn.clone(), y, hyper)?;
     let inverse = factor.inverse_lower()?;
     let derivatives = Derivatives {
@@ -36,20 +36,22 @@ pub fn log_marginal_likelihood(
     Ok(Evaluation { value: log_likelihood, gradient: derivatives.gradient(), jitter })
 }
 
-/// The training rows in units of the lengths, the lower triangle of their covariance, and that of their squared distances
-/// when asked for.
+/// The lower triangles of a covariance and, when asked for, of the squared distances it is made of.
+type Triangles = (Array2<f64>, Option<Array2<f64>>);
+
+/// The training rows in units of the lengths, and their covariance.
 pub(super) fn training_covariance(
     x: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
     kernel: Kernel,
     hyper: &Hyper,
     keep_distances: bool,
-) -> Result<(Points, Array2<f64>, Option<Array2<f64>>), GpError> {
+) -> Result<(Points, Triangles), GpError> {
     check_training(x, y)?;
     hyper.check(x.ncols())?;
     let points = Points::new(x, &column_means(x), &hyper.lengths)?;
-    let (k_nn, distances) = covariance_lower(kernel, hyper.variance, &points, keep_distances)?;
-    Ok((points, k_nn, distances))
+    let triangles = covariance_lower(kernel, hyper.variance, &points, keep_distances)?;
+    Ok((points, triangles))
 }
 
 /// What the covariance of the training rows and their targets say together.

@@ -52,7 +52,7 @@ impl ExactGp {
         kernel: Kernel,
         hyper: &Hyper,
     ) -> Result<Self, GpError> {
-        let (_, k_nn, _) = training_covariance(x, y, kernel, hyper, false)?;
+        let (_, (k_nn, _)) = training_covariance(x, y, kernel, hyper, false)?;
         let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn, y, hyper)?;
         let (x, lower) = (x.as_standard_layout().into_owned(), factor.into_lower());
         Self::from_parts(ExactParts { x, alpha, lower, kernel, hyper: hyper.clone(), jitter, log_likelihood })
