@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
 use super::atomic::hex;
@@ -204,15 +205,10 @@ impl Footer {
 ///
 /// Different texts have different names, and no name is hidden, empty, or leads elsewhere.
 pub fn escape(text: &str) -> String {
-    let mut name = String::with_capacity(text.len());
-    for (position, byte) in text.bytes().enumerate() {
-        let plain = byte.is_ascii_alphanumeric() || b"=,_-".contains(&byte) || (byte == b'.' && position > 0);
-        if plain {
-            name.push(char::from(byte));
-        } else {
-            name.push('%');
-            name.push_str(&hex(&[byte]).to_ascii_uppercase());
-        }
+    const OTHERS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'=').remove(b',').remove(b'.').remove(b'_').remove(b'-');
+    let mut name = utf8_percent_encode(text, OTHERS).to_string();
+    if name.starts_with('.') {
+        name.replace_range(..1, "%2E");
     }
     if name.is_empty() {
         // `%` is always followed by two digits otherwise, so this name is free.

@@ -355,3 +355,31 @@ fn a_peek_reads_footers_only() {
     assert_eq!(schema.resolve(&features(&["x", "d"])).unwrap().features, ["x", "d"]);
     assert!(schema.resolve(&features(&["name"])).is_err());
 }
+
+/// A second look at a file that is as it was costs no second reading.
+#[test]
+fn a_file_is_hashed_again_only_when_it_may_have_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.parquet");
+    fs::write(&path, "first").unwrap();
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    let file = discover(&path).unwrap().remove(0).hashed().unwrap();
+    let first = file.sha256().unwrap();
+    assert_eq!(first, sha256_file(&path).unwrap());
+    // Other contents that nothing but reading would tell from the first.
+    fs::write(&path, "other").unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_modified(written).unwrap();
+    assert!(file.is_unchanged().unwrap());
+    assert_eq!(file.sha256().unwrap(), first);
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(written + std::time::Duration::from_secs(1))
+        .unwrap();
+    assert!(!file.is_unchanged().unwrap());
+    assert_eq!(file.sha256().unwrap(), sha256_file(&path).unwrap());
+    // The same contents under the same name are the same input, whenever they were written.
+    fs::write(&path, "first").unwrap();
+    assert_eq!(file.sha256().unwrap(), first);
+}
