@@ -44,8 +44,8 @@ pub fn normal_quantile(p: f64) -> f64 {
     z
 }
 
-// The complement of the error function. Ours, because that of `libm` rounds differently: half of all quantiles would change
-// in their last digits, and they stand in tables of predictions that must stay the same.
+// The complement of the error function. Ours, because that of `libm` rounds differently: half of all quantiles would
+// change in their last digits, and they stand in tables of predictions that must stay the same.
 fn erfc(x: f64) -> f64 {
     const SPLIT: f64 = 1.0;
     if x.is_nan() {

@@ -1,8 +1,8 @@
 //! The HTML report: one self-contained file with inline SVG, made from plain numbers.
 //!
-//! Nothing here reads a file. [`ReportData`] says what is shown; whoever fills it has already counted, binned and averaged,
-//! so that the size of the page does not depend on the number of rows. Follow [`render`]: the page calls sections, and
-//! sections call charts.
+//! Nothing here reads a file. [`ReportData`] says what is shown; whoever fills it has already counted, binned and
+//! averaged, so that the size of the page does not depend on the number of rows. Follow [`render`]: the page calls
+//! sections, and sections call charts.
 
 mod chart;
 mod data;

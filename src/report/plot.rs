@@ -1,5 +1,5 @@
-//! Axes with something on them, as inline SVG. Ours, because no maintained crate draws charts that answer to the pointer,
-//! are described for those who do not see them, and take their colours from the page's style.
+//! Axes with something on them, as inline SVG. Ours, because no maintained crate draws charts that answer to the
+//! pointer, are described for those who do not see them, and take their colours from the page's style.
 
 use super::number::pixel;
 use super::scale::AxisScale;
@@ -220,7 +220,8 @@ impl Plot {
         let (top, bottom) = (self.y.at(y0).min(self.y.at(y1)), self.y.at(y0).max(self.y.at(y1)));
         let (width, height) = (pixel((right - left - 0.6).max(0.4)), pixel((bottom - top).max(0.0)));
         self.push(&html! {
-            rect class={ "bar mark " (classes) } x=(pixel(left)) y=(pixel(top)) width=(width) height=(height) data-t=(words) {}
+            rect class={ "bar mark " (classes) } x=(pixel(left)) y=(pixel(top)) width=(width) height=(height)
+                data-t=(words) {}
         });
     }
 
@@ -269,7 +270,9 @@ impl Plot {
                 svg viewBox={ "0 0 " (pixel(self.width)) " " (pixel(self.height)) } role="img"
                     aria-label=(if description.is_empty() { caption } else { description }) {
                     g.grid aria-hidden="true" {
-                        @for (value, _) in &y_ticks { path d={ "M" (pixel(left)) " " (pixel(self.y.at(*value))) (across) } {} }
+                        @for (value, _) in &y_ticks {
+                            path d={ "M" (pixel(left)) " " (pixel(self.y.at(*value))) (across) } {}
+                        }
                         @for (value, _) in x_ticks.iter().filter(|_| self.names == 0) {
                             path d={ "M" (pixel(self.x.at(*value))) " " (pixel(top)) (down) } {}
                         }

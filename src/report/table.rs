@@ -39,8 +39,8 @@ impl TableCell {
     }
 }
 
-/// A table in a box that scrolls when it is too wide. Headings of numbers end in `#`, which is not shown; the first cell
-/// of a row names it.
+/// A table in a box that scrolls when it is too wide. Headings of numbers end in `#`, which is not shown; the first
+/// cell of a row names it.
 pub(super) fn table(caption: &str, columns: &[&str], rows: impl IntoIterator<Item = Vec<TableCell>>) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label=(caption) {
@@ -48,7 +48,10 @@ pub(super) fn table(caption: &str, columns: &[&str], rows: impl IntoIterator<Ite
                 caption.quiet { (caption) }
                 thead { tr {
                     @for column in columns {
-                        th.n[column.ends_with('#')] scope="col" { button type="button" { (column.trim_end_matches('#')) } }
+                        @let number = column.strip_suffix('#');
+                        th scope="col" class=[number.map(|_| "n")] {
+                            button type="button" { (number.unwrap_or(column)) }
+                        }
                     }
                 } }
                 tbody {

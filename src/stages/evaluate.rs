@@ -44,23 +44,30 @@ pub struct ChainFigures {
 pub fn chains(context: &Context<'_>, folds: &[ChainFigures]) -> Result<Vec<MetricRow>, StageError> {
     let of_fold = |chains: &ChainFigures| {
         let (fold, rows) = (chains.fold, chains.rows);
-        let row = |(name, value): &(String, Option<f64>)| context.row(fold, "train", name, *value, rows);
+        let row =
+            |(name, value): &(String, Option<f64>)| context.row((Some(fold), "train"), (name, "value"), *value, rows);
         chains.metrics.iter().map(row).collect::<Vec<_>>()
     };
     with_summary(context, folds.iter().flat_map(of_fold).collect())
 }
 
 impl Context<'_> {
-    fn row(&self, fold: i32, split: &str, metric: &str, value: Option<f64>, rows: i64) -> MetricRow {
+    fn row(
+        &self,
+        (fold, split): (Option<i32>, &str),
+        (metric, stat): (&str, &str),
+        value: Option<f64>,
+        rows: i64,
+    ) -> MetricRow {
         MetricRow {
             run_id: self.run_id.to_owned(),
             stage: self.stage.to_owned(),
             case: self.case.to_owned(),
             method: self.method.to_owned(),
-            fold: Some(fold),
+            fold,
             split: split.to_owned(),
             metric: metric.to_owned(),
-            stat: "value".to_owned(),
+            stat: stat.to_owned(),
             feature: None,
             value,
             rows,
@@ -81,7 +88,8 @@ fn fold_metrics(context: &Context<'_>, block: &PredictionBlock) -> Result<Vec<Me
     let Some(y_true) = &block.y_true else { return Ok(Vec::new()) };
     let noise_variance = block.noise_std.as_ref().and_then(|noise| noise.first()).map(|std| std * std);
     let predictions = Predictions { y_true, y_mean: &block.y_mean, y_std: block.y_std.as_deref(), noise_variance };
-    let row = |(name, value)| context.row(block.fold, &block.split, name, value, block.rows() as i64);
+    let row =
+        |(name, value)| context.row((Some(block.fold), &block.split), (name, "value"), value, block.rows() as i64);
     Ok(metrics::evaluate(&predictions)?.into_iter().map(row).collect())
 }
 
@@ -105,19 +113,8 @@ fn over_folds(context: &Context<'_>, rows: &[MetricRow]) -> Result<Vec<MetricRow
     let mut summary = Vec::with_capacity(2 * grouped.height());
     for index in 0..grouped.height() {
         for (stat, value) in [("mean", mean.get(index)), ("std", std.get(index))] {
-            summary.push(MetricRow {
-                run_id: context.run_id.to_owned(),
-                stage: context.stage.to_owned(),
-                case: context.case.to_owned(),
-                method: context.method.to_owned(),
-                fold: None,
-                split: split.get(index).unwrap_or_default().to_owned(),
-                metric: metric.get(index).unwrap_or_default().to_owned(),
-                stat: stat.to_owned(),
-                feature: None,
-                value,
-                rows: count.get(index).unwrap_or_default(),
-            });
+            let (metric, split) = (metric.get(index).unwrap_or_default(), split.get(index).unwrap_or_default());
+            summary.push(context.row((None, split), (metric, stat), value, count.get(index).unwrap_or_default()));
         }
     }
     Ok(summary)

@@ -46,7 +46,8 @@ pub fn spread_chart(cases: &[(usize, &str, &PredictionCounts)]) -> Option<Markup
                 path.median d={ "M" (at(q50)) " " (pixel(y - 9.0)) "v18" } {}
             }
             @if let Some((rmse, words)) = error {
-                path class="actual mark" d={ "M" (at(rmse)) " " (pixel(y - 6.0)) "l4.5 6l-4.5 6l-4.5 -6z" } data-t=(words) {}
+                path class="actual mark" data-t=(words)
+                    d={ "M" (at(rmse)) " " (pixel(y - 6.0)) "l4.5 6l-4.5 6l-4.5 -6z" } {}
             }
         };
         plot.push(&shape);

@@ -13,7 +13,8 @@ pub fn strip(values: &[f64], what: &str) -> Markup {
     let scale = AxisScale::new(range(values.iter().copied(), false), false, (4.0, width - 4.0));
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     html! {
-        svg.strip viewBox={ "0 0 " (width) " " (height) } role="img" aria-label={ (what) " of " (values.len()) " folds" } {
+        svg.strip viewBox={ "0 0 " (width) " " (height) } role="img"
+            aria-label={ (what) " of " (values.len()) " folds" } {
             path.axis d={ "M4 11H" (width - 4.0) } {}
             @for (fold, value) in values.iter().enumerate().take(200) {
                 circle class="dot mark" cx=(pixel(scale.at(*value))) cy="11" r="4"

@@ -63,8 +63,9 @@ fn summary(fits: &[(FitId<'_>, FitMetrics<'_>)]) -> Markup {
             @if worst.is_nan() {
                 "R̂ and the effective sample size are not known: there were too few transitions."
             } @else {
-                (mixed) " of " (fits.len()) " fits have mixed (R̂ of the log-likelihood up to " (MIXED) "); the worst R̂ is "
-                strong { (fixed(worst, 2)) } ", the least effective sample size " strong { (fixed(least, 0)) } "."
+                (mixed) " of " (fits.len()) " fits have mixed (R̂ of the log-likelihood up to " (MIXED) "); \
+                the worst R̂ is " strong { (fixed(worst, 2)) } ", the least effective sample size "
+                strong { (fixed(least, 0)) } "."
             }
         }
     }
@@ -110,8 +111,8 @@ fn traces(context: &RunContext<'_>, fit: &ChainTraces, values: &FitMetrics<'_>) 
         div.aside {
             (facts(&list))
             p {
-                "One thin line per chain. Shaded: the frozen chains, if there are any, that R̂ and the effective sample size \
-                come from."
+                "One thin line per chain. Shaded: the frozen chains, if there are any, that R̂ and the effective \
+                sample size come from."
             }
         }
         @for chart in hyper { (chart) }

@@ -31,8 +31,8 @@ pub fn fits(context: &RunContext<'_>) -> Markup {
         @if !figures.is_empty() {
             (grid(if run.fits.len() < 3 { 2 } else { 3 }, figures))
             p.quiet {
-                "Line: predictive mean. Bands: 95 % of the function (dark) and of observations (light). Grey dots: training "
-                "rows; small dark dots: test rows. Ticks at the bottom: inducing points."
+                "Line: predictive mean. Bands: 95 % of the function (dark) and of observations (light). Grey dots: \
+                training rows; small dark dots: test rows. Ticks at the bottom: inducing points."
             }
         }
         @for (hidden, charts) in layers {

@@ -60,14 +60,12 @@ impl RunContext<'_> {
 
     /// The predict stage whose rows an evaluate stage compares.
     pub fn predict_stage(&self, evaluate: &str) -> Option<&str> {
-        match self.run.graph.iter().find(|stage| stage.id == evaluate) {
-            Some(stage) => stage.inputs.first().map(String::as_str),
-            // Without the pipeline at hand: the only predict stage there is.
-            None => {
-                let first = self.run.predicted.first()?;
-                self.run.predicted.iter().all(|other| other.stage == first.stage).then_some(first.stage.as_str())
-            }
+        if let Some(stage) = self.run.graph.iter().find(|stage| stage.id == evaluate) {
+            return stage.inputs.first().map(String::as_str);
         }
+        // Without the pipeline at hand: the only predict stage there is.
+        let first = self.run.predicted.first()?;
+        self.run.predicted.iter().all(|other| other.stage == first.stage).then_some(first.stage.as_str())
     }
 
     fn train_stage(&self, evaluate: &str) -> Option<&str> {

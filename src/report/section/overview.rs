@@ -42,9 +42,7 @@ fn missing(runs: &[RunLine]) -> Markup {
             details open[broken.len() <= 10] {
                 summary { "What is missing, run by run" }
                 ul {
-                    @for (run, problem) in broken.iter().flat_map(|run| run.problems.iter().map(move |text| (run, text))) {
-                        li { code { (run.id) } ": " (problem) }
-                    }
+                    @for run in broken { @for problem in &run.problems { li { code { (run.id) } ": " (problem) } } }
                 }
             }
         }

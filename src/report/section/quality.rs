@@ -86,13 +86,13 @@ fn aside(lines: &[(usize, &str, &PredictionCounts)]) -> Markup {
             (legend(lines.iter().map(|(series, name, _)| (*series, *name))))
             p {
                 strong { "Calibration." }
-                " A line above the diagonal: intervals hold more true values than they should, the model is too careful. \
-                Below: too sure."
+                " A line above the diagonal: intervals hold more true values than they should, the model is too \
+                careful. Below: too sure."
             }
             p {
                 strong { "Spread." }
-                " Box: the middle half of the predictive standard deviations; line: 90 % of them; bar: median. ◆: the root \
-                mean squared error of the predictions, which a well calibrated model has near its box."
+                " Box: the middle half of the predictive standard deviations; line: 90 % of them; bar: median. ◆: the \
+                root mean squared error of the predictions, which a well calibrated model has near its box."
             }
         }
     }

@@ -13,7 +13,8 @@ const DETAILED: usize = 6;
 /// Runs that were asked for by name and are all shown in detail.
 const NAMED: usize = 4;
 
-/// The page of these runs of a results directory, as HTML. `linked`: it will lie in that directory, and may point into it.
+/// The page of these runs of a results directory, as HTML. `linked`: it will lie in that directory, and may point into
+/// it.
 pub fn page_of_runs(history: &History, runs: &[&Run], named: bool, linked: bool) -> String {
     let lines: Vec<(RunLine, Vec<DriftPoint>)> = runs.par_iter().map(|run| line(history, run, linked)).collect();
     let (lines, points): (Vec<RunLine>, Vec<Vec<DriftPoint>>) = lines.into_iter().unzip();
