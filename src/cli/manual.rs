@@ -143,7 +143,13 @@ impl<'a> Manual<'a> {
     fn description_and_default(&self, option: &'a Json) -> (String, String) {
         let alternatives = self.alternatives(option);
         let keyword = [option].into_iter().chain(alternatives.iter().copied()).find_map(|schema| schema.get("default"));
-        let keyword = keyword.filter(|default| !default.is_null() && self.objects(option).is_empty()).map(code);
+        let choice = self.objects(option).len() > 1;
+        let keyword = keyword.and_then(|default| match default.as_object() {
+            // The options below it have their own defaults.
+            Some(object) if choice => object.keys().next().map(|name| format!("`{name}`")),
+            Some(object) if !object.is_empty() => None,
+            _ => Some(code(default)).filter(|_| !default.is_null()),
+        });
         let own = one_line(option["description"].as_str().unwrap_or_default());
         let (text, written) = own.split_once("Default: ").map_or((own.as_str(), None), |(text, default)| {
             let default = default.trim_end_matches('.');

@@ -290,7 +290,7 @@ fn paths_are_there() {
 }
 
 #[test]
-fn the_front_door_is_short() {
+fn the_readme_is_short() {
     assert!(read("README.md").lines().count() <= 200);
     let picture = fs::metadata(repository("docs/images/report.png")).unwrap();
     assert!(picture.len() < 300_000, "{} bytes", picture.len());
