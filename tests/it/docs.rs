@@ -112,7 +112,8 @@ fn follow(page: &str) {
                 let name = block.lines.iter().find_map(|line| line.strip_prefix("name: "));
                 let file = format!("{}.yaml", name.unwrap_or_else(|| panic!("{}: no name", block.place)).trim());
                 sandbox.write(&file, &whole);
-                shell(&sandbox, &format!("stride-pipe validate {file}"), &block.place);
+                let ran = shell(&sandbox, &format!("stride-pipe validate {file}"), &block.place);
+                assert_eq!(ran.code, 0, "{}: {}", block.place, ran.stderr);
             }
             ("yaml", attribute) => {
                 for event in saphyr_parser::Parser::new_from_str(&whole) {
@@ -262,8 +263,8 @@ fn anchors(page: &Path) -> BTreeSet<String> {
 #[test]
 fn links_lead_somewhere() {
     for page in PAGES {
-        for (position, _) in prose(&read(page)).match_indices("](") {
-            let text = prose(&read(page));
+        let text = prose(&read(page));
+        for (position, _) in text.match_indices("](") {
             let target = text[position + 2..].split(')').next().unwrap();
             if target.starts_with("http") {
                 continue;
