@@ -229,9 +229,10 @@ fn alike(one: &str, other: &str) -> bool {
 
 #[test]
 fn every_page_is_followed() {
-    let directory = fs::read_dir(repository("docs")).unwrap().map(|entry| entry.unwrap().file_name());
-    let names = directory.map(|name| format!("docs/{}", name.to_string_lossy()));
-    let pages: BTreeSet<String> = names.filter(|name| name.ends_with(".md")).collect();
+    let files = fs::read_dir(repository("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let name = |path: PathBuf| format!("docs/{}", path.file_name().unwrap().to_string_lossy());
+    let pages: BTreeSet<String> = files.map(name).collect();
     let followed = PAGES.iter().filter(|page| page.starts_with("docs/")).map(ToString::to_string).collect();
     assert_eq!(pages, followed);
     let index = read("docs/index.md");
