@@ -7,6 +7,7 @@ mod grid;
 mod import;
 mod init;
 mod logging;
+mod manual;
 mod model;
 mod pipeline;
 mod plan;
@@ -51,7 +52,7 @@ enum Command {
     Report(report::Args),
     /// List, show, compare and remove the runs of a results directory
     Runs(runs::Args),
-    /// Print the JSON Schema of pipeline files
+    /// Print the JSON Schema of pipeline files, or the reference of their options
     Schema(schema::Args),
     /// Write sample data made from formulas
     Generate(generate::Args),

@@ -1,14 +1,29 @@
-//! `stride-pipe schema`: the JSON Schema of pipeline files.
+//! `stride-pipe schema`: the language of pipeline files, for editors (JSON Schema) and for people (Markdown).
 
 use super::exit::Failure;
-use super::print_raw;
+use super::{manual, print_raw};
 use crate::stages::LANGUAGE;
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
 /// Arguments of `schema`.
 #[derive(Debug, ClapArgs)]
-pub struct Args {}
+pub struct Args {
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Json)]
+    format: Format,
+}
 
-pub fn execute(_: &Args) -> Result<(), Failure> {
-    print_raw(&format!("{:#}\n", LANGUAGE.schema()))
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// The JSON Schema
+    Json,
+    /// The reference of all stages and options
+    Markdown,
+}
+
+pub fn execute(args: &Args) -> Result<(), Failure> {
+    match args.format {
+        Format::Json => print_raw(&format!("{:#}\n", LANGUAGE.schema())),
+        Format::Markdown => print_raw(&manual::markdown(&LANGUAGE.schema())),
+    }
 }

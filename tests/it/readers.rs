@@ -1,17 +1,19 @@
-//! Other tools read the results: the queries of the README, and the `DuckDB` views in every state of a directory.
+//! Other tools read the results: the queries of the manual, and the `DuckDB` views in every state of a directory.
 
 use crate::python::{programs, succeed};
 use crate::sandbox::{SMALL, Sandbox};
 use std::path::Path;
 use std::process::Command;
 
-/// The fenced blocks of a language in the README's section about reading results.
+/// The manual's page about reading results.
+fn manual() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/results.md")).unwrap()
+}
+
+/// The fenced blocks of a language on that page.
 fn cookbook(language: &str) -> Vec<String> {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    let section = readme.split_once("\n## Reading results\n").expect("the section is there").1;
-    let section = section.split("\n## ").next().unwrap();
-    let fence = format!("```{language}\n");
-    let blocks = section.split(&fence).skip(1);
+    let (page, fence) = (manual(), format!("```{language}\n"));
+    let blocks = page.split(&fence).skip(1);
     blocks.map(|block| block.split_once("\n```").unwrap().0.to_owned()).collect()
 }
 
@@ -108,6 +110,25 @@ fn views_agree_with_the_tables() {
         one("SELECT typeof(run_date), typeof(pipeline), typeof(started_at) FROM runs LIMIT 1"),
         "DATE,VARCHAR,TIMESTAMP WITH TIME ZONE"
     );
+}
+
+/// The manual's list of tables has their columns, but for quantiles and what comes from the names of directories.
+#[test]
+fn the_manual_has_the_columns() {
+    let sandbox = results();
+    let section = manual().split_once("\n## Tables\n").unwrap().1.split("\n## ").next().unwrap().to_owned();
+    let rows: Vec<Vec<String>> = section
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned).filter(|name| name != "y_q05").collect())
+        .collect();
+    assert_eq!(rows.len(), 7);
+    for row in rows.iter().filter(|row| row[0] != "hidden") {
+        let not_ours = "column_name NOT IN ('pipeline', 'run_date') AND column_name NOT LIKE 'y\\_q%' ESCAPE '\\'";
+        let query = format!("SELECT column_name FROM (DESCRIBE {}) WHERE {not_ours}", row[0]);
+        let answer = duckdb(&sandbox.path("results"), &query);
+        assert_eq!(answer.lines().skip(1).collect::<Vec<_>>(), row[1..], "{}", row[0]);
+    }
 }
 
 #[test]
