@@ -2,7 +2,7 @@
 
 use super::Diagnostics;
 use super::links::Link;
-use super::merge::merge;
+use super::merge::{Exclusive, merge};
 use super::tree::{Entry, Node, Value, parse};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -50,14 +50,14 @@ impl std::fmt::Debug for Kind {
 
 impl Kind {
     /// Written options with the presets that they ask for, without those that are null.
-    pub fn with_presets(&self, written: &Node) -> Node {
+    pub fn with_presets(&self, written: &Node, exclusive: Exclusive<'_>) -> Node {
         let written = self.without_nulls(written);
         let asked = |preset: &&Preset| {
             written.entry(preset.key).and_then(|entry| entry.node.scalar_text()).as_deref() == Some(preset.value)
         };
         let under =
             self.presets.iter().filter(asked).filter_map(|preset| parse(preset.options, &mut Diagnostics::default()));
-        under.fold(written.clone(), |over, under| merge(&under, &over, self.exclusive))
+        under.fold(written.clone(), |over, under| merge(&under, &over, exclusive))
     }
 
     fn without_nulls(&self, node: &Node) -> Node {

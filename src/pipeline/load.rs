@@ -57,27 +57,25 @@ pub struct StageSpec {
     pub node: Node,
     /// Its kind.
     pub kind: &'static Kind,
-}
-
-impl StageSpec {
     /// The options with the presets that they ask for.
-    pub fn options(&self) -> Json {
-        self.node.entry(self.kind.name).map_or(Json::Null, |entry| self.kind.with_presets(&entry.node).to_json())
-    }
+    pub options: Json,
 }
 
 /// The language: what may be written in a pipeline file with these kinds of stages.
 pub struct Language {
     kinds: Vec<&'static Kind>,
-    exclusive: Vec<&'static [&'static str]>,
+    exclusive: Vec<Vec<String>>,
     schema: Json,
 }
 
 impl Language {
     /// The language of these kinds.
     pub fn new(kinds: Vec<&'static Kind>) -> Self {
-        let exclusive = kinds.iter().flat_map(|kind| kind.exclusive).copied().collect();
-        Self { schema: schema::strict(&kinds), exclusive, kinds }
+        let schema = schema::strict(&kinds);
+        let declared = kinds.iter().flat_map(|kind| kind.exclusive);
+        let declared = declared.map(|group| group.iter().map(|key| (*key).to_owned()).collect());
+        let exclusive = declared.chain(schema::unions(&schema)).collect();
+        Self { kinds, exclusive, schema }
     }
 
     /// The schema for editors and validators.
@@ -171,8 +169,11 @@ fn case(
     let mut typed = Vec::with_capacity(resolved.len());
     for entry in resolved {
         let kind = kind_of(&entry).and_then(|(name, _)| language.kinds.iter().find(|kind| kind.name == name));
-        let stage = StageSpec { id: entry.key, origin: entry.origin, node: entry.node, kind: kind? };
-        match (stage.kind.readable)(&stage.options()) {
+        let kind = *kind?;
+        let written = kind_of(&entry).map(|(_, options)| kind.with_presets(options, &language.exclusive));
+        let options = written.map_or(Json::Null, |options| options.to_json());
+        let stage = StageSpec { id: entry.key, origin: entry.origin, node: entry.node, kind, options };
+        match (stage.kind.readable)(&stage.options) {
             Ok(()) => typed.push(stage),
             // What the schema lets pass and the types refuse; anything else was reported above.
             Err((path, problem)) if problems.is_empty() => {

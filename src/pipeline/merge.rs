@@ -3,7 +3,7 @@
 use super::tree::{Entry, Node, Value};
 
 /// Groups of keys of which one excludes the others: writing one replaces whichever was there.
-pub type Exclusive<'a> = &'a [&'a [&'a str]];
+pub type Exclusive<'a> = &'a [Vec<String>];
 
 /// `base` with everything that `overlay` says; mappings are merged key by key, all else is replaced.
 pub fn merge(base: &Node, overlay: &Node, exclusive: Exclusive<'_>) -> Node {
@@ -22,6 +22,6 @@ pub fn merge(base: &Node, overlay: &Node, exclusive: Exclusive<'_>) -> Node {
 }
 
 fn is_replaced(key: &str, over: &[Entry], exclusive: Exclusive<'_>) -> bool {
-    let chosen = |group: &[&str]| over.iter().any(|entry| entry.key != key && group.contains(&entry.key.as_str()));
-    exclusive.iter().any(|group| group.contains(&key) && chosen(group))
+    let chosen = |group: &[String]| over.iter().any(|entry| entry.key != key && group.contains(&entry.key));
+    exclusive.iter().any(|group| group.iter().any(|known| known == key) && chosen(group))
 }

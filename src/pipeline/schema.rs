@@ -34,12 +34,24 @@ pub(super) fn strict(kinds: &[&Kind]) -> Json {
     schema
 }
 
-/// Says of every option that is not required that it may also be null, which is the same as not written.
+/// Keys of which a mapping has exactly one, as in the choice of a sampler; the kinds of stages are not among them.
+pub(super) fn unions(schema: &Json) -> Vec<Vec<String>> {
+    let definitions = schema["$defs"].as_object().into_iter().flatten().filter(|(name, _)| *name != "Stage");
+    let keys = |(_, definition): (&String, &Json)| {
+        let key = |option: &Json| Some(option.get("required")?.as_array()?.first()?.as_str()?.to_owned());
+        definition.get("oneOf")?.as_array()?.iter().map(key).collect::<Option<Vec<String>>>()
+    };
+    definitions.filter_map(keys).collect()
+}
+
+/// Says of every option that is not required that it may also be null, which is the same as not written. A default that
+/// is a mapping or a list is told by the options in it.
 fn allow_null(schema: &mut Json) {
     let required = schema.get("required").cloned().unwrap_or_default();
     let is_required = |key: &str| required.as_array().is_some_and(|keys| keys.iter().any(|known| known == key));
     for (key, option) in schema.get_mut("properties").and_then(Json::as_object_mut).into_iter().flatten() {
         let Json::Object(option) = option else { continue };
+        option.retain(|key, value| key != "default" || !(value.is_object() || value.is_array() || value.is_null()));
         if is_required(key) || option.contains_key("const") {
             continue;
         }

@@ -73,7 +73,7 @@ fn plan_case(case: &CaseSpec, base: &Path) -> Case {
 /// The language has found these options to be in order.
 fn read(spec: &StageSpec) -> Option<Box<dyn Stage>> {
     let kind = KINDS.iter().find(|kind| kind.language.name == spec.kind.name)?;
-    (kind.read)(spec.options()).ok()
+    (kind.read)(spec.options.clone()).ok()
 }
 
 /// Checks that need to know of all cases: what has one writer, for instance.

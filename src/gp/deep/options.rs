@@ -4,9 +4,8 @@
 //! `Deserialize` is what may be written. `Serialize` is what counts: its text is part of cache keys and seeds the random
 //! streams, so options that have no effect are not in it, and a new option is left out as long as it has its default.
 
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::{Value as Json, json};
 
 use super::hidden::HiddenOptions;
 use super::sampler::SamplerOptions;
@@ -28,17 +27,17 @@ pub struct DeepOptions {
 /// The deep prior.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-#[schemars(rename = "Deep", transform = may_be_null)]
+#[schemars(rename = "Deep")]
 pub struct LayerOptions {
-    /// How layers build on each other. Default: composition.
+    /// How layers build on each other.
     pub architecture: Architecture,
-    /// Layers in all, the top layer included. Default: 2.
+    /// Layers in all, the top layer included.
     #[schemars(range(min = 2, max = 32))]
     pub layers: u32,
     /// Outputs of a hidden layer (composition); null: the number of features.
     #[schemars(range(min = 1, max = 10_000))]
     pub width: Option<u32>,
-    /// Mean of the hidden layers. Default: zero.
+    /// Mean of the hidden layers.
     pub prior_mean: PriorMean,
     /// How hidden layers are represented.
     pub hidden: HiddenOptions,
@@ -81,29 +80,27 @@ pub enum PriorMean {
 /// The training loop.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
-#[schemars(rename = "Em", transform = may_be_null)]
+#[schemars(rename = "Em")]
 pub struct EmOptions {
-    /// EM iterations. Default: 10.
+    /// EM iterations.
     #[schemars(range(min = 0))]
     pub iterations: u32,
-    /// Markov chains. Default: 10; 50 with the preset `paper`.
+    /// Markov chains.
     #[schemars(range(min = 1, max = 10_000))]
     pub particles: u32,
-    /// Birth/death updates of inducing points in one M step. Default: 3; 5 with the preset `paper`.
-    // Whether it counts depends on the inducing points: whoever knows them tells.
+    /// Birth/death updates of inducing points in one M step.
     #[schemars(range(min = 0))]
-    #[serde(skip_serializing)]
     pub exchanges: u32,
-    /// The M step also moves variance, length and noise. Default: true; false with the preset `paper`.
+    /// The M step also moves variance, length and noise.
     pub hyperparameters: bool,
-    /// The sampler of the E step. Default: hmc; pcn with the preset `paper`.
+    /// The sampler of the E step. Default: hmc.
     pub sampler: SamplerOptions,
-    /// Length of the frozen chain at the end, for diagnostics and `draws`. Default: 50, and 0 with the preset
-    /// `paper`, or as many as `draws` needs.
+    /// Length of the frozen chain at the end, for diagnostics and `draws`. Default: 50 (`pcn`: at least as many as in an E
+    /// step), or as many as `draws` needs.
     #[schemars(range(min = 0))]
     pub final_transitions: Option<u32>,
     /// States of each chain that predictions average over, spread evenly over the frozen chain. The model grows with them,
-    /// and the time of a prediction. Default: 1, the last state.
+    /// and the time of a prediction. 1 is the last state alone.
     #[schemars(range(min = 1, max = 10_000))]
     #[serde(skip_serializing_if = "is_one")]
     pub draws: u32,
@@ -210,20 +207,6 @@ impl EmOptions {
     }
 }
 
-/// Says of every option that it may also be null, which is the same as not written. The default stands in its description.
-pub(super) fn may_be_null(schema: &mut Schema) {
-    let Some(Json::Object(properties)) = schema.get_mut("properties") else { return };
-    for property in properties.values_mut().filter_map(Json::as_object_mut) {
-        property.retain(|key, _| key != "default" && key != "writeOnly");
-        if let Some(known @ Json::String(_)) = property.get_mut("type") {
-            *known = json!([known, "null"]);
-        }
-        if let Some(reference) = property.shift_remove("$ref") {
-            property.shift_insert(0, "anyOf".to_owned(), json!([{ "$ref": reference }, { "type": "null" }]));
-        }
-    }
-}
-
 impl DeepOptions {
     /// Refuses what no fit can do; d is the number of features.
     pub(super) fn check(&self, d: usize) -> Result<(), GpError> {
@@ -258,6 +241,7 @@ mod tests {
     use crate::gp::deep::{CrossOptions, HmcOptions, PcnOptions};
     use schemars::SchemaGenerator;
     use serde::de::DeserializeOwned;
+    use serde_json::{Value as Json, json};
 
     // What counts of what is written.
     fn counting<T: Serialize + DeserializeOwned>(written: &str) -> String {
@@ -296,18 +280,18 @@ mod tests {
     fn what_counts_of_the_training_loop_keeps_its_text() {
         let hmc = r#""sampler":{"hmc":{"transitions":12,"leapfrog":8}}"#;
         for (written, expected) in [
-            ("{}", format!(r#"{{"iterations":10,"particles":10,"hyperparameters":true,{hmc},"final_transitions":50}}"#)),
+            ("{}", format!(r#"{{"iterations":10,"particles":10,"exchanges":3,"hyperparameters":true,{hmc},"final_transitions":50}}"#)),
             (
                 r#"{"exchanges":7,"draws":70,"final_transitions":null}"#,
-                format!(r#"{{"iterations":10,"particles":10,"hyperparameters":true,{hmc},"final_transitions":70,"draws":70}}"#),
+                format!(r#"{{"iterations":10,"particles":10,"exchanges":7,"hyperparameters":true,{hmc},"final_transitions":70,"draws":70}}"#),
             ),
             (
                 r#"{"iterations":0,"particles":50,"hyperparameters":false,"sampler":{"pcn":{}},"final_transitions":0}"#,
-                r#"{"iterations":0,"particles":50,"hyperparameters":false,"sampler":{"pcn":{"steps":400}},"final_transitions":0}"#.to_owned(),
+                r#"{"iterations":0,"particles":50,"exchanges":3,"hyperparameters":false,"sampler":{"pcn":{"steps":400}},"final_transitions":0}"#.to_owned(),
             ),
             (
                 r#"{"sampler":{"hmc":{"leapfrog":2}},"final_transitions":0,"draws":4}"#,
-                r#"{"iterations":10,"particles":10,"hyperparameters":true,"sampler":{"hmc":{"transitions":12,"leapfrog":2}},"final_transitions":4,"draws":4}"#.to_owned(),
+                r#"{"iterations":10,"particles":10,"exchanges":3,"hyperparameters":true,"sampler":{"hmc":{"transitions":12,"leapfrog":2}},"final_transitions":4,"draws":4}"#.to_owned(),
             ),
         ] {
             assert_eq!(counting::<EmOptions>(written), expected, "{written}");

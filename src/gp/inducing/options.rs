@@ -7,20 +7,15 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::gp::kernel::null_is_default;
-
 /// The inducing points: how many are chosen, or which rows.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(!default, rename = "Inducing")]
+#[schemars(rename = "Inducing")]
 pub struct InducingOptions {
     /// How many.
-    #[serde(deserialize_with = "count")]
-    #[schemars(with = "Option<u32>", range(min = 1))]
+    #[schemars(range(min = 1))]
     pub count: u32,
     /// Rows tried for each point: a number, or `all`.
-    #[serde(deserialize_with = "null_is_default")]
-    #[schemars(with = "Option<Candidates>")]
     pub candidates: Candidates,
     /// These rows of the source, kept throughout.
     #[schemars(inner(range(min = 0)))]
@@ -31,10 +26,6 @@ impl Default for InducingOptions {
     fn default() -> Self {
         Self { count: 50, candidates: Candidates::default(), rows: None }
     }
-}
-
-fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or(InducingOptions::default().count))
 }
 
 /// What is not used is not in the text: with given rows, `count` and `candidates` cannot matter.
@@ -109,7 +100,6 @@ mod tests {
             serde_json::to_string(&options)
         };
         assert_eq!(text(json!({}))?, r#"{"chosen":{"count":50,"candidates":1000}}"#);
-        assert_eq!(text(json!({ "count": null, "candidates": null, "rows": null }))?, text(json!({}))?);
         assert_eq!(text(json!({ "count": 7, "candidates": "all" }))?, r#"{"chosen":{"count":7,"candidates":null}}"#);
         assert_eq!(text(json!({ "rows": [3, 17], "candidates": 9 }))?, r#"{"given":{"rows":[3,17]}}"#);
         for wrong in [json!({ "candidates": "some" }), json!({ "count": -1 }), json!({ "points": 3 })] {

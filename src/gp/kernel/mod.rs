@@ -19,7 +19,6 @@ mod text;
 pub use hyper::Hyper;
 pub use matrix::{Points, covariance, cross_covariance};
 pub(crate) use matrix::{ROW_TILE, column_means, covariance_lower};
-pub(crate) use options::null_is_default;
 pub use options::{Free, Hyperparameters, StationaryOptions};
 pub(crate) use panels::{Against, PointRows};
 pub use shape::Kernel;

@@ -37,7 +37,6 @@ impl StationaryOptions {
 /// Starting values of the hyper-parameters, in scaled units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(!default)]
 pub struct Hyperparameters {
     /// Kernel variance; null chooses from the data.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -49,16 +48,7 @@ pub struct Hyperparameters {
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub noise: Option<f64>,
     /// Which are optimised: true (all), false (none) or a list of names. Default: true.
-    #[serde(deserialize_with = "null_is_default")]
-    #[schemars(with = "Option<Free>")]
     pub optimise: Free,
-}
-
-/// In a pipeline, null is another way to write nothing.
-pub(crate) fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Which hyper-parameters a fit may move.
@@ -154,7 +144,6 @@ mod tests {
     #[test]
     fn what_is_optimised_is_written_in_three_ways() -> Result<(), serde_json::Error> {
         let read = |optimise: Value| serde_json::from_value::<Hyperparameters>(json!({ "optimise": optimise }));
-        assert_eq!(read(json!(null))?, Hyperparameters::default());
         assert_eq!(read(json!(true))?.optimise, Free::ALL);
         assert_eq!(read(json!(false))?.optimise, Free::NONE);
         assert_eq!(read(json!(["noise"]))?.optimise, Free { noise: true, ..Free::NONE });

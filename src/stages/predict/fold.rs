@@ -22,7 +22,7 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
     let block = block(stage, &model, &table, rows, job.task)?;
     let timing = job.record.timing(job.task, "online", watch.read(), block.rows());
     write_predictions(&job.draft.file(PREDICTIONS), &block)?;
-    if stage.wants_hidden() {
+    if stage.hidden {
         write_rows(&job.draft.file(HIDDEN), &hidden(&model, &table, rows, job.task)?)?;
     }
     Ok(Work::done(timing, format!("{} rows", block.rows())))
@@ -30,7 +30,7 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
 
 /// Hands hidden layers to the run.
 pub fn collect(stage: &Predict, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
-    if stage.wants_hidden() {
+    if stage.hidden {
         done.record.add_rows::<HiddenRow>(done.task, &read_table(&done.entry.file(HIDDEN))?)?;
     }
     Ok(())
@@ -72,7 +72,7 @@ fn block(
     let columns = model.match_features(table)?;
     let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
     // Intervals need the variance even when its column is not asked for.
-    let prediction = model.predict(&x, stage.wants_variance() || !stage.levels().is_empty())?;
+    let prediction = model.predict(&x, stage.variance || !stage.levels().is_empty())?;
     let std = prediction.y_std.as_deref().unwrap_or_default();
     let at = |z: f64| prediction.mean.iter().zip(std).map(|(mean, std)| z.mul_add(*std, *mean)).collect();
     let quantiles = quantiles(&stage.levels())?.into_iter().map(|(name, z)| (name, at(z))).collect();
@@ -86,8 +86,8 @@ fn block(
         y_true: table.target.as_ref().map(|target| rows.iter().map(|row| target[*row]).collect()),
         row: rows.iter().map(|row| *row as i64).collect(),
         y_mean: prediction.mean,
-        y_std: prediction.y_std.filter(|_| stage.wants_variance()),
-        f_std: prediction.f_std.filter(|_| stage.wants_variance()),
+        y_std: prediction.y_std.filter(|_| stage.variance),
+        f_std: prediction.f_std.filter(|_| stage.variance),
         noise_std: Some(noise),
         quantiles,
         keep: Vec::new(),

@@ -192,14 +192,14 @@ impl Predict {
     /// The options that matter to the predictions.
     fn counting(&self, rows: &Rows) -> serde_json::Value {
         let test_rows = matches!(rows, Rows::Test(_));
-        let (intervals, variance) = (self.levels(), self.wants_variance());
+        let (intervals, variance) = (self.levels(), self.variance);
         let mut options = json!({ "intervals": intervals, "variance": variance, "test_rows": test_rows });
-        if self.wants_hidden() {
+        if self.hidden {
             options["hidden"] = json!(true);
         }
         if !test_rows {
             options["on_invalid"] = json!(self.on_invalid);
-            options["keep"] = json!(self.kept());
+            options["keep"] = json!(self.keep);
             options["one_file_per_input"] = json!(self.output.as_ref().map(|_| self.writes_directory()));
         }
         options

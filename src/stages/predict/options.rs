@@ -17,45 +17,38 @@ pub struct Predict {
     /// The model's split stage (its test rows), or an ingest stage (all its rows).
     pub input: String,
     /// Central intervals to add as quantile columns: 0.9 adds `y_q05` and `y_q95`.
-    pub intervals: Option<Vec<Level>>,
-    /// false: means only, faster. Default: true.
-    pub variance: Option<bool>,
-    /// true: the values of the hidden layers at the test rows go to the table `hidden`; for deep methods. Default: false.
-    pub hidden: Option<bool>,
+    #[serde(default)]
+    pub intervals: Vec<Level>,
+    /// false: means only, faster.
+    #[serde(default = "yes")]
+    pub variance: bool,
+    /// true: the values of the hidden layers at the test rows go to the table `hidden`; for deep methods.
+    #[serde(default)]
+    pub hidden: bool,
     /// What happens to rows with a null, NaN or infinite feature: the run fails, their predictions are null, or they are
-    /// left out; counted in every case. Default: error.
+    /// left out; counted in every case.
     #[serde(default)]
     pub on_invalid: OnInvalid,
     /// Columns of the input that are passed through with their own types; for the rows of an ingest stage.
-    pub keep: Option<Vec<String>>,
+    #[serde(default)]
+    pub keep: Vec<String>,
     /// A Parquet file that gets the predictions, replaced in one step; with a slash at its end, a directory that gets one
     /// file per input file. For the rows of an ingest stage.
     #[schemars(length(min = 1))]
     pub output: Option<FilePath>,
 }
 
+const fn yes() -> bool {
+    true
+}
+
 impl Predict {
-    /// Whether variances are written.
-    pub fn wants_variance(&self) -> bool {
-        self.variance.unwrap_or(true)
-    }
-
-    /// Whether hidden layers are written.
-    pub fn wants_hidden(&self) -> bool {
-        self.hidden.unwrap_or(false)
-    }
-
     /// Levels of the central intervals, each once, in increasing order.
     pub fn levels(&self) -> Vec<f64> {
-        let mut levels: Vec<f64> = self.intervals.iter().flatten().map(|level| level.0).collect();
+        let mut levels: Vec<f64> = self.intervals.iter().map(|level| level.0).collect();
         levels.sort_by(f64::total_cmp);
         levels.dedup();
         levels
-    }
-
-    /// The columns that are passed through.
-    pub fn kept(&self) -> Vec<String> {
-        self.keep.clone().unwrap_or_default()
     }
 
     /// Whether the output is a directory with one file per input file.

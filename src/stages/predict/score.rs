@@ -29,7 +29,7 @@ pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, 
 }
 
 fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) -> Result<(Tally, Scorer), StageError> {
-    let options = Options { intervals: stage.levels(), variance: stage.wants_variance(), on_invalid: stage.on_invalid };
+    let options = Options { intervals: stage.levels(), variance: stage.variance, on_invalid: stage.on_invalid };
     let scorer = match &model.file {
         Some(file) => Scorer::new(file, &model.path, options)?,
         None => Scorer::new(&ModelFile::load(&model.path)?, &model.path, options)?,
@@ -39,7 +39,7 @@ fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) ->
     let has = |name: &str| selection.wants(name) && schema.columns().iter().any(|column| column.name == name);
     let named = source.files().first().map_or(source.stage.path.path(), |file| &file.path).display().to_string();
     let (key, target) = (source.stage.key.clone(), source.stage.target.clone());
-    let others = Wanted { key, target, keep: stage.kept(), ..Wanted::default() };
+    let others = Wanted { key, target, keep: stage.keep.clone(), ..Wanted::default() };
     let wanted = scorer.wanted(&named, has, "add them to `features` of the ingest stage", others)?;
     let chunks = ParquetChunks::open(source.files().to_vec(), schema, &wanted)?;
     let (layout, files) = (Layout::new(&scorer, chunks.columns())?, chunks.files());

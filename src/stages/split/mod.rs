@@ -52,9 +52,10 @@ pub struct Holdout {
     /// Share of the rows used for testing.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     test_fraction: f64,
-    /// How often, with a new draw each time. Default: 1.
+    /// How often, with a new draw each time.
     #[schemars(range(min = 1, max = 10_000))]
-    repeats: Option<u32>,
+    #[serde(default = "once")]
+    repeats: u32,
 }
 
 /// Every row is tested once per repeat.
@@ -64,9 +65,10 @@ pub struct Kfold {
     /// Number of folds.
     #[schemars(range(min = 2, max = 10_000))]
     folds: u32,
-    /// How often, with a new shuffle each time. Default: 1.
+    /// How often, with a new shuffle each time.
     #[schemars(range(min = 1, max = 10_000))]
-    repeats: Option<u32>,
+    #[serde(default = "once")]
+    repeats: u32,
 }
 
 /// A column says which rows are for testing.
@@ -77,6 +79,10 @@ pub struct SplitColumn {
     name: String,
     /// Its value on test rows; all other rows train.
     test: Scalar,
+}
+
+const fn once() -> u32 {
+    1
 }
 
 /// Nothing to set.
@@ -97,9 +103,9 @@ enum Way {
 impl Split {
     fn way(&self) -> Way {
         if let Some(Holdout { test_fraction, repeats }) = self.holdout {
-            Way::Holdout { test_fraction, repeats: repeats.unwrap_or(1) }
+            Way::Holdout { test_fraction, repeats }
         } else if let Some(Kfold { folds, repeats }) = self.kfold {
-            Way::Kfold { folds, repeats: repeats.unwrap_or(1) }
+            Way::Kfold { folds, repeats }
         } else if let Some(SplitColumn { name, test }) = &self.column {
             let test = test.0.as_str().map_or_else(|| test.0.to_string(), str::to_owned);
             Way::Column { name: name.clone(), test }

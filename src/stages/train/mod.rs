@@ -32,7 +32,6 @@ use std::rc::Rc;
 pub static KIND: StageKind = StageKind {
     language: Kind {
         links: &[Link::to("input", &["split"])],
-        exclusive: &[&["hmc", "pcn"]],
         presets: options::PRESETS,
         check: check::check,
         ..Kind::new::<Train>("train", "Trains one model per fold.")

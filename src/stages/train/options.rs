@@ -120,17 +120,23 @@ impl Train {
     /// The options that the method uses, under its name; those that it does not use are not there, so they cannot matter.
     pub fn used(&self) -> Json {
         let stationary = self.stationary();
+        // Exchanges count where there are points to exchange.
+        let em = || {
+            let mut em = json!(self.em);
+            em.as_object_mut().map(|options| options.shift_remove("exchanges"));
+            em
+        };
         let start = || stationary.without_ard(serde_json::value::Serializer).unwrap_or_default();
         let options = match self.method {
             Method::Gp => json!(stationary),
             Method::SparseGp => json!({ "gp": stationary, "inducing": self.inducing }),
-            Method::DeepGp => json!({ "start": start(), "deep": self.deep, "em": self.em }),
+            Method::DeepGp => json!({ "start": start(), "deep": self.deep, "em": em() }),
             Method::Stride => {
                 // Points that are given are kept.
                 let exchanges = if self.inducing.rows.is_some() { 0 } else { self.em.exchanges };
                 json!({
                     "start": start(), "inducing": self.inducing, "exchanges": exchanges, "deep": self.deep,
-                    "em": self.em,
+                    "em": em(),
                 })
             }
         };

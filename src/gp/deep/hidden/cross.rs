@@ -14,7 +14,6 @@ use super::{
 };
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
-use crate::gp::deep::options::may_be_null;
 use crate::gp::deep::pivots;
 use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::kernel::{Covariance, Hyper, ROW_TILE};
@@ -23,15 +22,14 @@ use crate::gp::linalg::{for_row_blocks, gemm_nn, gemm_nt, gemm_tn};
 /// Options of the cross approximation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-#[schemars(transform = may_be_null)]
 pub struct CrossOptions {
-    /// Columns of the cross approximation, at most. Default: 50.
+    /// Columns of the cross approximation, at most.
     #[schemars(range(min = 1))]
     pub rank: u32,
-    /// Stop earlier when the relative residual trace falls below this. Default: 1e-6.
+    /// Stop earlier when the relative residual trace falls below this.
     #[schemars(range(min = 0))]
     pub tolerance: f64,
-    /// Choose the columns anew after every M step but the last. Default: true.
+    /// Choose the columns anew after every M step but the last.
     pub repivot: bool,
 }
 

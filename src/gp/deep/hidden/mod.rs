@@ -32,7 +32,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::design::Design;
-use super::options::may_be_null;
 use crate::gp::GpError;
 use crate::gp::kernel::Hyper;
 use anchors::{Anchors, Factored, Layer};
@@ -48,9 +47,9 @@ pub(super) use rows::{SomeRows, TrainingRows};
 // Serde cannot refuse unknown options beside flattened ones; the schema does.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default)]
-#[schemars(rename = "Hidden", deny_unknown_fields, transform = may_be_null)]
+#[schemars(rename = "Hidden", deny_unknown_fields)]
 pub struct HiddenOptions {
-    /// The representation. Default: aca; full for `deep_gp`.
+    /// The representation; `full` for `deep_gp` if nothing is written.
     pub method: HiddenMethod,
     /// Of `aca`.
     #[serde(flatten)]

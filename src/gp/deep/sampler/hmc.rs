@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Advice, Moves, Position, Sampler, SamplerMethod, normals_like, unless_undefined};
 use crate::gp::GpError;
-use crate::gp::deep::options::may_be_null;
 use crate::gp::deep::target::{DensityAt, LogDensity};
 use crate::gp::random::uniform;
 
@@ -30,12 +29,12 @@ const FORGETTING: f64 = 0.75;
 /// Hamiltonian sampler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(rename = "Hmc", transform = may_be_null)]
+#[schemars(rename = "Hmc")]
 pub struct HmcOptions {
-    /// Transitions per E step. Default: 12.
+    /// Transitions per E step.
     #[schemars(range(min = 0))]
     pub transitions: u32,
-    /// Steps per transition. Default: 8.
+    /// Steps per transition.
     #[schemars(range(min = 1))]
     pub leapfrog: u32,
 }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Advice, Moves, Position, Sampler, SamplerMethod, normals_like, unless_undefined};
 use crate::gp::GpError;
-use crate::gp::deep::options::may_be_null;
 use crate::gp::deep::target::LogDensity;
 use crate::gp::random::uniform;
 
@@ -24,9 +23,9 @@ const LARGEST_STEP: f64 = 1.0;
 /// Preconditioned Crank–Nicolson.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(rename = "Pcn", transform = may_be_null)]
+#[schemars(rename = "Pcn")]
 pub struct PcnOptions {
-    /// Steps per E step. Default: 400.
+    /// Steps per E step.
     #[schemars(range(min = 0))]
     pub steps: u32,
 }
