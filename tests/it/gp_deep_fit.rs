@@ -228,7 +228,7 @@ fn impossible_options_are_refused() {
         with(&|o| o.layers.length = Some(-1.0)),
         with(&|o| o.layers.u_min = Some(f64::NAN)),
         with(&|o| {
-            (o.layers.u_min, o.layers.u_max, o.layers.architecture) = (Some(2.0), Some(1.0), Architecture::Convolution)
+            (o.layers.u_min, o.layers.u_max, o.layers.architecture) = (Some(2.0), Some(1.0), Architecture::Convolution);
         }),
         with(&|o| o.layers.hidden = aca(0, 0.0)),
         with(&|o| o.em.sampler = hmc(2, 0)),

@@ -98,8 +98,10 @@ fn add_particle(
         let maps = prepared.layers.iter().filter_map(|layer| layer.map.as_ref());
         maps.enumerate().for_each(|(level, map)| add(&format!("u.{level}"), as_row(&map.u.to_vec())));
     } else {
-        let parts = hidden.representation.for_new_rows(hidden, design, (&prepared, xi), &fit.problem.start)?;
-        parts.into_iter().for_each(|(name, values)| add(&name, values));
+        let start = &fit.problem.start;
+        for (name, values) in hidden.representation.for_new_rows(hidden, design, (&prepared, xi), start)? {
+            add(&name, values);
+        }
     }
     let rows = hidden.list(&fit.problem.rows, top_rows);
     add("top", target.forward(&prepared, &rows, false)?.inputs);
