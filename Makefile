@@ -12,7 +12,7 @@ SETUP  := bash .ci/setup.sh
 PROGRAM := $(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test bench frontier guard lint clean
+.PHONY: help setup build run test check dist bench frontier guard lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -42,6 +42,14 @@ test: ## run all tests (ARGS=... for the test runner)
 	    echo "make test: cargo-nextest is not available, using cargo test instead"; \
 	    set -x; cargo test --release $(ARGS); \
 	fi
+
+check: ## run the fast tests alone, for people who change things (ARGS=... for the test runner)
+	@$(SETUP) build test
+	cargo nextest run --release --profile check $(ARGS)
+
+dist: ## make what is shipped, in target/dist-files: the optimised program, a Debian package, a Python wheel
+	@$(SETUP) build dist
+	bash .ci/dist.sh
 
 bench: ## speed as ratios to the machine's matrix product and to other programs (ARGS=... for some parts of it)
 	@$(SETUP) build guard peers

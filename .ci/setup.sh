@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Installs what a build needs and this machine lacks; does nothing when nothing is missing.
 #
-#   .ci/setup.sh [build] [test] [lint] [guard] [peers]      default: build
+#   .ci/setup.sh [build] [test] [lint] [guard] [peers] [dist]      default: build
 #
 # build: a C compiler, pkg-config and OpenBLAS   lint: also rustfmt and clippy
 # test: also cargo-nextest, Python with venv, in which tests read results as other tools do, Java for Spark, and Chromium,
 #       in which they open reports
 # guard: also Valgrind, which counts instructions
 # peers: also Python with venv, in which other programs solve the same problem
+# dist: also Python with venv, in which the wheel is made and tried
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -193,7 +194,8 @@ main() {
             check_python
             peers_python
             ;;
-        *) fail "unknown argument '$need'; known: build test lint guard peers" ;;
+        dist) check_python ;;
+        *) fail "unknown argument '$need'; known: build test lint guard peers dist" ;;
         esac
     done
 }

@@ -48,7 +48,6 @@ impl Grid {
         out
     }
 
-    /// For documents.
     pub fn to_markdown(&self) -> String {
         let line = |row: &[String]| {
             let cells = row.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " "));
@@ -59,7 +58,6 @@ impl Grid {
         line(&self.header) + &rule + &self.rows.iter().map(|row| line(row)).collect::<String>()
     }
 
-    /// For other programs.
     pub fn to_csv(&self) -> String {
         let field = |cell: &String| {
             let plain = !cell.contains([',', '"', '\n', '\r']);

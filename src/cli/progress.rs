@@ -37,7 +37,6 @@ impl ProgressBars {
         &self.bars
     }
 
-    /// Removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = self.whole.get() {
             bar.finish_and_clear();

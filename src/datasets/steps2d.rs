@@ -29,7 +29,6 @@ pub fn ground_truth(x1: f64, x2: f64) -> f64 {
 /// A sample: training rows anywhere in the square, then test rows on a grid.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steps2d {
-    /// The two features.
     pub x: Vec<(f64, f64)>,
     /// Noisy observation in training rows, the truth in test rows.
     pub y: Vec<f64>,

@@ -65,16 +65,13 @@ fn wave(x: f64) -> f64 {
 /// How much of it to sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// Noisy training rows.
     pub train: usize,
-    /// Noise-free test rows.
     pub test: usize,
     /// Standard deviation of the noise.
     pub noise_sd: f64,
 }
 
 impl Default for Sampling {
-    /// The paper's experiment.
     fn default() -> Self {
         Self { train: 200, test: 1000, noise_sd: 0.02 }
     }
@@ -85,7 +82,6 @@ impl Default for Sampling {
 pub struct Toy1d {
     /// 0, 1, 2, …
     pub row_id: Vec<i64>,
-    /// Where.
     pub x: Vec<f64>,
     /// Noisy observation in training rows, the truth in test rows.
     pub y: Vec<f64>,

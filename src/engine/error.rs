@@ -9,21 +9,14 @@ use thiserror::Error;
 /// Why a run ended early.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// A stage failed.
     #[error("{task}: {source}")]
-    Stage {
-        /// Which.
-        task: Box<Task>,
-        /// Why.
-        source: StageError,
-    },
+    Stage { task: Box<Task>, source: StageError },
     /// The run's own files could not be written or read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A signal asked to stop.
     #[error("interrupted by signal {signal}{}", kept_text(*kept))]
     Interrupted {
-        /// Its number.
         signal: i32,
         /// The EM iteration after which the work can go on, if there is a checkpoint of it.
         kept: Option<u64>,
@@ -31,25 +24,18 @@ pub enum RunError {
     /// Another run holds a lock.
     #[error("{} is held by {holder}; try again later, or wait for it with `--lock-timeout 10m`", path.display())]
     Locked {
-        /// The lock.
         path: PathBuf,
         /// What the other run says of itself.
         holder: String,
     },
     /// `--resume` without anything to go on with.
     #[error("no unfinished run of `{pipeline}` to resume: nothing to do")]
-    NothingToResume {
-        /// The pipeline.
-        pipeline: String,
-    },
+    NothingToResume { pipeline: String },
     /// `--resume` of a run of something else.
     #[error(
         "run {run_id} was of another pipeline, or with other options; run without `--resume`: what is unchanged is not done again"
     )]
-    Changed {
-        /// The run.
-        run_id: String,
-    },
+    Changed { run_id: String },
 }
 
 fn kept_text(kept: Option<u64>) -> String {

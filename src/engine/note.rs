@@ -15,13 +15,10 @@ use std::path::PathBuf;
 /// Where to note it, and as what.
 #[derive(Clone, Debug)]
 pub struct Noting {
-    /// The results directory.
     pub results: PathBuf,
     /// What the job is called, in the place of a pipeline's name.
     pub name: String,
-    /// The command line.
     pub command: String,
-    /// Threads in use.
     pub threads: usize,
 }
 

@@ -8,12 +8,10 @@ use crate::store::{Manifest, ResultsDir, RunId, StoreError};
 /// Whether a run begins or goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Resume {
-    /// A new run.
     #[default]
     No,
     /// The latest unfinished run of the pipeline.
     Latest,
-    /// This one.
     Run(RunId),
 }
 

@@ -17,13 +17,11 @@ use std::time::Duration;
 /// What is not in the plan.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// Threads in use.
     pub threads: usize,
     /// The command line, for the record.
     pub command: String,
     /// Whether an earlier run goes on.
     pub resume: Resume,
-    /// Which stages.
     pub selected: Selected,
     /// Finish the other cases when one fails.
     pub keep_going: bool,
@@ -34,7 +32,6 @@ pub struct RunOptions {
 /// Which stages run, and which of them even if nothing changed.
 #[derive(Clone, Debug, Default)]
 pub struct Selected {
-    /// Do everything again.
     pub force: bool,
     /// Do this stage and all later ones again.
     pub from: Option<String>,
@@ -58,9 +55,7 @@ impl Selected {
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The run's name.
     pub run_id: String,
-    /// Its metrics.
     pub metrics: Vec<MetricRow>,
     /// How many pieces of work were done.
     pub done: u64,
@@ -77,7 +72,6 @@ pub struct Summary {
 pub struct RunFailure {
     /// The run, if it came to be one: then it can be resumed.
     pub run_id: Option<String>,
-    /// Why.
     pub error: Box<RunError>,
 }
 

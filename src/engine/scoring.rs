@@ -29,7 +29,6 @@ pub enum Origin {
 /// Where scores go.
 #[derive(Clone, Debug)]
 pub enum Destination {
-    /// One file.
     File(PathBuf),
     /// A directory with one file per input file.
     Directory(PathBuf),
@@ -42,15 +41,12 @@ pub enum Destination {
 pub struct ScoreRequest {
     /// Directory or file of the model.
     pub model: PathBuf,
-    /// The rows.
     pub input: Origin,
-    /// The scores.
     pub output: Destination,
     /// Column that identifies rows.
     pub key: Option<String>,
     /// Columns to pass through.
     pub keep: Vec<String>,
-    /// Central intervals.
     pub intervals: Vec<f64>,
     /// Whether variances are wanted.
     pub variance: bool,
@@ -65,11 +61,9 @@ pub struct ScoreRequest {
 /// What came out.
 #[derive(Clone, Debug)]
 pub struct ScoreSummary {
-    /// What was counted.
     pub tally: Tally,
     /// The features, in the order of the counts.
     pub features: Vec<String>,
-    /// The model's method.
     pub method: String,
     /// The run as which it was noted, if it was.
     pub run_id: Option<RunId>,

@@ -6,9 +6,7 @@ use super::normal::{normal_cdf, normal_density, normal_quantile};
 /// Predictions of the test rows of one fold, in the target's own units.
 #[derive(Debug, Clone, Copy)]
 pub struct Predictions<'a> {
-    /// Observed targets.
     pub y_true: &'a [f64],
-    /// Predicted means.
     pub y_mean: &'a [f64],
     /// Predicted standard deviations of the observation, where there are any.
     pub y_std: Option<&'a [f64]>,
@@ -53,13 +51,10 @@ pub enum MetricSource {
 /// Which values of a metric are good.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Better {
-    /// Low ones.
     Lower,
-    /// High ones.
     Higher,
     /// Those near this one.
     Near(f64),
-    /// None in particular.
     Neither,
 }
 
@@ -70,7 +65,6 @@ pub enum NumberFormat {
     Significant(i32),
     /// With so many digits after the point.
     Decimals(usize),
-    /// As a percentage.
     Percent,
     /// As a whole number; those of several cases add up.
     Count,

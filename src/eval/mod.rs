@@ -14,7 +14,6 @@ pub enum EvalError {
     /// The rows cannot be divided as asked.
     #[error("cannot split {rows} rows: {why}")]
     CannotSplit {
-        /// Number of rows.
         rows: usize,
         /// What is wrong, and what to do.
         why: String,
@@ -22,9 +21,7 @@ pub enum EvalError {
     /// Columns of different length.
     #[error("{what}: {found} values for {rows} rows")]
     LengthMismatch {
-        /// Which column.
         what: &'static str,
-        /// Its length.
         found: usize,
         /// The length of the targets.
         rows: usize,

@@ -62,17 +62,13 @@ pub enum GpError {
     /// A covariance could not be factored, even with the largest jitter allowed.
     #[error("{what} is not positive definite, even with {jitter:e} added to its diagonal")]
     NotPositiveDefinite {
-        /// Which matrix.
         what: &'static str,
         /// The largest jitter tried.
         jitter: f64,
     },
     /// NaN or infinity where a number is needed.
     #[error("{what} holds NaN or an infinite value")]
-    NonFinite {
-        /// Which quantity.
-        what: &'static str,
-    },
+    NonFinite { what: &'static str },
     /// Matrices whose sizes do not fit together.
     #[error("sizes do not fit: {what}")]
     BadShape {

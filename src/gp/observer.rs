@@ -14,7 +14,6 @@ pub struct TracePoint {
     pub phase: &'static str,
     /// Step within the phase.
     pub step: i32,
-    /// Log marginal likelihood.
     pub log_likelihood: f64,
     /// Lower bound of the log marginal likelihood; sparse methods only.
     pub bound: Option<f64>,
@@ -110,7 +109,6 @@ impl Phase {
 pub trait Observer: Sync {
     /// A step was taken.
     fn trace(&mut self, point: &TracePoint);
-    /// Something was finished.
     fn progress(&mut self, progress: Progress);
     /// A phase starts; the caller times it with its own clock.
     fn phase(&mut self, phase: Phase);

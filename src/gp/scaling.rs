@@ -22,9 +22,7 @@ pub enum FeatureScaling {
 pub struct Scaling {
     /// Subtracted from each feature.
     pub feature_centre: Vec<f64>,
-    /// Then divides it.
     pub feature_scale: Vec<f64>,
-    /// Mean of the target.
     pub target_mean: f64,
     /// Population standard deviation of the target; 1 when it is constant.
     pub target_std: f64,

@@ -39,14 +39,12 @@ pub struct ImportOptions {
     pub names: Vec<(String, String)>,
     /// A text column that says for every row which block it is from: its name, and a value for each block.
     pub parts: Option<(String, Vec<String>)>,
-    /// Options for CSV.
     pub csv: CsvOptions,
 }
 
 /// What was imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// Rows.
     pub rows: u64,
     /// Rows of each block, in order.
     pub blocks: Vec<u64>,
@@ -54,18 +52,15 @@ pub struct Imported {
     pub columns: Vec<ImportedColumn>,
     /// What the user may want to change.
     pub notes: Vec<String>,
-    /// The file.
     pub written: Written,
 }
 
 /// A column that was imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedColumn {
-    /// Name.
     pub name: String,
     /// Type, as Arrow calls it.
     pub data_type: DataType,
-    /// Nulls.
     pub nulls: u64,
     /// Not-a-number and infinite values.
     pub not_finite: u64,

@@ -12,7 +12,6 @@ use crate::store::StoreError;
 /// A format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
-    /// Text with separators.
     Csv,
     /// `NumPy` arrays: one (`.npy`), or several in an archive (`.npz`).
     Numpy,

@@ -14,7 +14,6 @@ use serde_json::Value as Json;
 pub struct Checker<'a> {
     /// The root schema, for `$ref`.
     pub root: &'a Json,
-    /// What was found.
     pub problems: &'a mut Diagnostics,
 }
 

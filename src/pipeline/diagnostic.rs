@@ -8,9 +8,7 @@ use std::fmt::Write as _;
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
-    /// Where.
     pub origin: Origin,
-    /// What is wrong.
     pub message: String,
     /// What to do about it.
     pub help: Option<String>,
@@ -45,7 +43,6 @@ impl Diagnostic {
 pub struct Diagnostics(BTreeSet<Diagnostic>);
 
 impl Diagnostics {
-    /// Adds one.
     pub fn push(&mut self, problem: Diagnostic) {
         self.0.insert(problem);
     }
@@ -55,7 +52,6 @@ impl Diagnostics {
         self.0.is_empty()
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -86,7 +82,6 @@ impl Diagnostics {
 pub struct Source {
     /// The file's name as the user gave it.
     pub name: String,
-    /// Its text.
     pub text: String,
     /// The `--set` arguments.
     pub sets: Vec<String>,

@@ -24,9 +24,7 @@ pub struct Kind {
     pub null_words: &'static [&'static str],
     /// Rules that the schema cannot express, for a stage of this kind among the stages of its case.
     pub check: fn(&Entry, &Node, &[Entry], &mut Diagnostics),
-    /// The schema of the options.
     pub options: fn(&mut SchemaGenerator) -> Schema,
-    /// A reference to that schema.
     pub reference: fn(&mut SchemaGenerator) -> Schema,
     /// Whether the options can be read as what they are for, and where not.
     pub readable: fn(&Json) -> Result<(), (String, String)>,
@@ -34,9 +32,7 @@ pub struct Kind {
 
 /// Options that are taken where a key has a value, unless others are written.
 pub struct Preset {
-    /// The key.
     pub key: &'static str,
-    /// Its value.
     pub value: &'static str,
     /// The options, as YAML.
     pub options: &'static str,

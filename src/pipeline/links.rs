@@ -6,7 +6,6 @@ use super::{Diagnostic, Diagnostics};
 
 /// An option that names another stage.
 pub struct Link {
-    /// The option.
     pub key: &'static str,
     /// Kinds that it may name.
     pub targets: &'static [&'static str],

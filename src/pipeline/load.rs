@@ -23,9 +23,7 @@ pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// A pipeline file that was found to be in order.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The pipeline's name.
     pub name: String,
-    /// The seed.
     pub seed: i64,
     /// The results directory as written.
     pub results: Option<String>,
@@ -49,13 +47,11 @@ pub struct CaseSpec {
 /// One stage of a case.
 #[derive(Clone, Debug)]
 pub struct StageSpec {
-    /// The stage's id.
     pub id: String,
     /// Where the id stands.
     pub origin: Origin,
     /// The stage as a tree, for positions and for the record.
     pub node: Node,
-    /// Its kind.
     pub kind: &'static Kind,
     /// The options with the presets that they ask for.
     pub options: Json,

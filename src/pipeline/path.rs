@@ -25,7 +25,6 @@ impl FilePath {
         &self.written
     }
 
-    /// The path itself.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -8,7 +8,6 @@ pub struct Redactor(Vec<String>);
 const SHORTEST: usize = 4;
 
 impl Redactor {
-    /// Hides these texts.
     pub fn new(mut secrets: Vec<String>) -> Self {
         secrets.retain(|secret| secret.chars().count() >= SHORTEST);
         // Longest first, so that a secret inside another one does not leave the rest of it readable.

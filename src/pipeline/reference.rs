@@ -45,11 +45,9 @@ fn parts(text: &str) -> Result<Vec<Part<'_>>, String> {
 
 /// What references may refer to.
 pub struct Scope<'a> {
-    /// Resolved parameters.
     pub params: &'a [(String, Node)],
     /// The case's matrix values; none where the matrix is not known yet.
     pub matrix: Option<&'a [(String, Node)]>,
-    /// The environment.
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Bytes that may still be put in place of references; none once there were too many.
     pub room: &'a Cell<Option<usize>>,

@@ -6,9 +6,7 @@ use super::tree::{Node, Value, parse};
 /// A stage as the resolved pipeline has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolvedStage {
-    /// Its id.
     pub id: String,
-    /// Its kind.
     pub kind: String,
     /// The stages whose output it takes.
     pub inputs: Vec<String>,

@@ -8,13 +8,11 @@ use std::collections::BTreeMap;
 /// Everything that one page shows.
 #[derive(Debug, Clone, Default)]
 pub struct ReportData {
-    /// Heading.
     pub title: String,
     /// Version of the program that made the page.
     pub version: String,
     /// All runs side by side, when there are several.
     pub overview: Option<Overview>,
-    /// Runs in detail.
     pub runs: Vec<RunReport>,
     /// What was left out, and why.
     pub notes: Vec<String>,
@@ -23,7 +21,6 @@ pub struct ReportData {
 /// Several runs side by side.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
-    /// Where they are.
     pub place: String,
     /// One line per run, oldest first.
     pub runs: Vec<RunLine>,
@@ -34,19 +31,16 @@ pub struct Overview {
 /// One run among others.
 #[derive(Debug, Clone)]
 pub struct RunLine {
-    /// The run.
     pub id: String,
     /// Its pipeline, where that is known.
     pub pipeline: Option<String>,
     /// What became of it.
     pub status: String,
-    /// When it began.
     pub started: Timestamp,
     /// How long it took.
     pub seconds: Option<f64>,
     /// Version of the program that made it.
     pub version: Option<String>,
-    /// Number of cases.
     pub cases: Option<usize>,
     /// Its best case by the headline metric: stage, case, mean and deviation over folds.
     pub best: Vec<Best>,
@@ -59,15 +53,11 @@ pub struct RunLine {
 /// The best case of an evaluate stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Best {
-    /// The evaluate stage.
     pub stage: String,
-    /// The case.
     pub case: String,
     /// The metric that decided.
     pub metric: String,
-    /// Mean over folds.
     pub mean: f64,
-    /// Deviation over folds.
     pub std: Option<f64>,
 }
 
@@ -94,7 +84,6 @@ pub struct RunReport {
     pub hidden: Vec<HiddenFit>,
     /// The stages and what they take.
     pub graph: Vec<GraphStage>,
-    /// Files that were read.
     pub inputs: Vec<ReadFile>,
     /// What the run warned of.
     pub warnings: Vec<String>,
@@ -107,27 +96,18 @@ pub struct RunReport {
 /// Who ran what, when, and how it ended.
 #[derive(Debug, Clone, Default)]
 pub struct About {
-    /// The run.
     pub run_id: String,
-    /// Its pipeline.
     pub pipeline: String,
-    /// The pipeline file.
     pub file: Option<String>,
-    /// How it ended.
     pub status: String,
-    /// When it began.
     pub started: Option<Timestamp>,
     /// How long it took.
     pub seconds: Option<f64>,
     /// Version of the program.
     pub version: Option<String>,
-    /// Seed.
     pub seed: Option<u64>,
-    /// Machine.
     pub host: Option<String>,
-    /// Threads.
     pub threads: Option<u32>,
-    /// Command line.
     pub command: Option<String>,
     /// Hash of the resolved pipeline.
     pub spec_hash: Option<String>,
@@ -136,23 +116,16 @@ pub struct About {
 /// What a phase of a stage cost for a case, over its folds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseCost {
-    /// The stage.
     pub stage: String,
-    /// The case.
     pub case: String,
-    /// The phase.
     pub phase: String,
-    /// Pieces of work.
     pub pieces: u64,
     /// Those taken from the cache.
     pub cached: u64,
-    /// Wall-clock seconds.
     pub wall_s: f64,
     /// Square of the wall-clock seconds of each piece, summed: for the deviation.
     pub wall_squares: f64,
-    /// Processor seconds.
     pub cpu_s: f64,
-    /// Rows worked on.
     pub rows: i64,
     /// Largest memory of the process.
     pub peak_rss_bytes: i64,
@@ -177,11 +150,8 @@ pub type HexCounts = (HexGrid, BTreeMap<(i32, i32), u64>);
 /// Predictions of one stage and case, counted.
 #[derive(Debug, Clone, Default)]
 pub struct PredictionCounts {
-    /// The predict stage.
     pub stage: String,
-    /// The case.
     pub case: String,
-    /// Rows.
     pub rows: u64,
     /// Rows with a true value and a prediction.
     pub compared: u64,
@@ -206,9 +176,7 @@ pub struct PredictionCounts {
 pub struct ResidualBin {
     /// Middle of the predictions.
     pub centre: f64,
-    /// Rows.
     pub rows: u64,
-    /// Mean residual.
     pub mean: f64,
     /// Standard deviation of the residuals.
     pub std: f64,
@@ -226,11 +194,8 @@ pub struct Spread {
 /// Markov chains of one fit.
 #[derive(Debug, Clone, Default)]
 pub struct ChainTraces {
-    /// The train stage.
     pub stage: String,
-    /// The case.
     pub case: String,
-    /// The fold.
     pub fold: i32,
     /// One list of points per chain.
     pub particles: Vec<Vec<ChainPoint>>,
@@ -243,55 +208,38 @@ pub struct ChainTraces {
 pub struct ChainPoint {
     /// Iteration, with the part of it that is done.
     pub at: f64,
-    /// Log likelihood.
     pub log_likelihood: f64,
     /// Share of accepted proposals.
     pub acceptance: Option<f64>,
-    /// Kernel variance.
     pub variance: f64,
-    /// Correlation length.
     pub length: Option<f64>,
-    /// Noise variance.
     pub noise: f64,
 }
 
 /// A fit over one feature, on a grid.
 #[derive(Debug, Clone, Default)]
 pub struct FitCurve {
-    /// The train stage.
     pub stage: String,
-    /// The case.
     pub case: String,
-    /// The fold.
     pub fold: i32,
-    /// The feature.
     pub feature: String,
-    /// The target.
     pub target: String,
-    /// Grid.
     pub x: Vec<f64>,
     /// Mean on the grid.
     pub mean: Vec<f64>,
     /// Deviation of the function.
     pub f_std: Vec<f64>,
-    /// Deviation of observations.
     pub y_std: Vec<f64>,
-    /// Inducing points.
     pub inducing: Vec<f64>,
-    /// Some training rows.
     pub training: Vec<(f64, f64)>,
-    /// Some test rows.
     pub test: Vec<(f64, f64)>,
 }
 
 /// Hidden layers of one fit at some rows.
 #[derive(Debug, Clone, Default)]
 pub struct HiddenFit {
-    /// The stage.
     pub stage: String,
-    /// The case.
     pub case: String,
-    /// The fold.
     pub fold: i32,
     /// Layer, output and value of every point.
     pub points: Vec<HiddenValue>,
@@ -300,11 +248,9 @@ pub struct HiddenFit {
 /// One output of a hidden layer at one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HiddenValue {
-    /// The layer.
     pub layer: i32,
     /// The output of the layer.
     pub output: i32,
-    /// First coordinate.
     pub x0: f64,
     /// Second coordinate, for inputs of two dimensions.
     pub x1: Option<f64>,
@@ -317,9 +263,7 @@ pub struct HiddenValue {
 /// A stage in the graph of a pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GraphStage {
-    /// Its id.
     pub id: String,
-    /// Its kind.
     pub kind: String,
     /// The stages whose output it takes.
     pub inputs: Vec<String>,
@@ -328,32 +272,22 @@ pub struct GraphStage {
 /// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadFile {
-    /// Where it was.
     pub path: String,
-    /// Its hash.
     pub sha256: String,
-    /// Its rows.
     pub rows: Option<u64>,
 }
 
 /// What one scoring run said about its data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriftPoint {
-    /// The pipeline.
     pub pipeline: String,
-    /// The run.
     pub run_id: String,
-    /// When it began.
     pub at: Timestamp,
-    /// The stage.
     pub stage: String,
-    /// The case.
     pub case: String,
-    /// The metric.
     pub metric: String,
     /// The feature it is about.
     pub feature: Option<String>,
-    /// The number.
     pub value: Option<f64>,
     /// Rows that were scored.
     pub rows: i64,

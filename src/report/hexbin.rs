@@ -18,7 +18,6 @@ impl HexGrid {
         Self { low, high, columns: f64::from(columns.max(1)) }
     }
 
-    /// The ends.
     pub const fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }

@@ -29,7 +29,6 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis.
     pub fn new(label: &str, domain: Domain) -> Self {
         Self { label: label.to_owned(), domain }
     }
@@ -150,12 +149,10 @@ impl Plot {
         self.y.at(value)
     }
 
-    /// The ends of y.
     pub const fn y_ends(&self) -> (f64, f64) {
         self.y.ends()
     }
 
-    /// Adds a shape.
     pub fn push(&mut self, shape: &Markup) {
         shape.render_to(&mut self.body);
     }

@@ -45,7 +45,6 @@ impl AxisScale {
         value >= self.low - room && value <= self.high + room
     }
 
-    /// The ends.
     pub const fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct RunCase {
     /// As in the tables.
     pub label: String,
-    /// Its matrix values.
     pub values: Vec<(String, String)>,
 }
 
@@ -25,7 +24,6 @@ pub fn is_repeat(name: &str) -> bool {
 /// A case shown in detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panel {
-    /// The case.
     pub case: String,
     /// What it is called.
     pub title: String,
@@ -40,7 +38,6 @@ pub struct Group {
     pub name: String,
     /// Their values, without repetitions.
     pub values: Vec<(String, String)>,
-    /// Their labels.
     pub cases: Vec<String>,
 }
 
@@ -97,11 +94,9 @@ pub fn method_name(method: &str) -> &str {
 /// Mean and sample standard deviation of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanStd {
-    /// Mean.
     pub mean: f64,
     /// Sample standard deviation, of two numbers or more.
     pub std: Option<f64>,
-    /// How many numbers.
     pub count: usize,
 }
 
@@ -128,7 +123,6 @@ pub struct FoldValues<'a> {
 }
 
 impl<'a> FoldValues<'a> {
-    /// Sorts the rows.
     pub fn new(rows: &'a [MetricRow]) -> Self {
         let mut measured = Self::default();
         for row in rows.iter().filter(|row| row.stat == "value" && row.feature.is_none()) {
@@ -159,7 +153,6 @@ impl<'a> FoldValues<'a> {
         found
     }
 
-    /// Their statistics.
     pub fn stat(&self, stage: &str, cases: &[String], metric: &str) -> Option<MeanStd> {
         MeanStd::of(&self.values(stage, cases, metric))
     }

@@ -10,7 +10,6 @@ pub(super) struct TableCell {
 }
 
 impl TableCell {
-    /// Text or markup.
     pub fn new(shown: impl Render) -> Self {
         Self { shown: shown.render(), key: None, class: None }
     }

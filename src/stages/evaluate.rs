@@ -11,11 +11,9 @@ use polars::prelude::{DataFrame, IntoLazy, NamedFrom, PolarsError, Series, col};
 
 /// What the rows of one evaluation have in common.
 pub struct Context<'a> {
-    /// The run.
     pub run_id: &'a str,
     /// The stage that computes them.
     pub stage: &'a str,
-    /// The case.
     pub case: &'a str,
     /// Method of the model.
     pub method: &'a str,
@@ -32,9 +30,7 @@ pub fn run(context: &Context<'_>, blocks: &[PredictionBlock]) -> Result<Vec<Metr
 
 /// What the chains of a model say about themselves.
 pub struct ChainFigures {
-    /// The fold.
     pub fold: i32,
-    /// Training rows.
     pub rows: i64,
     /// Metrics by name; none where not defined.
     pub metrics: Vec<(String, Option<f64>)>,

@@ -51,17 +51,11 @@ pub enum StageError {
     Data {
         /// What is wrong with them.
         what: String,
-        /// What to do.
         hint: String,
     },
     /// The mathematics gave up.
     #[error("{source}; {hint}")]
-    Maths {
-        /// Why.
-        source: GpError,
-        /// What to do.
-        hint: &'static str,
-    },
+    Maths { source: GpError, hint: &'static str },
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted {

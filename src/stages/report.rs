@@ -26,9 +26,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The run that is reported on.
 pub struct Subject<'a> {
-    /// Where it is.
     pub results: &'a ResultsDir,
-    /// Its name.
     pub id: &'a RunId,
     /// Its pipeline, where that is known.
     pub pipeline: Option<&'a str>,
@@ -36,7 +34,6 @@ pub struct Subject<'a> {
     pub status: &'a str,
     /// Its manifest, if it has one.
     pub manifest: Option<&'a Manifest>,
-    /// Its table files.
     pub tables: BTreeMap<TableKind, PathBuf>,
     /// What is missing or wrong already.
     pub problems: Vec<String>,

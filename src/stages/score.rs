@@ -31,7 +31,6 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Central intervals.
     pub intervals: Vec<f64>,
     /// Whether variances are wanted.
     pub variance: bool,
@@ -62,7 +61,6 @@ impl Scorer {
         &self.meta.feature_names
     }
 
-    /// The method.
     pub fn method(&self) -> &str {
         &self.meta.method
     }

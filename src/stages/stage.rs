@@ -30,7 +30,6 @@ pub struct StageKind {
 
 /// A stage with its options decided. What is not said of a kind here is said by its [`StageKind`].
 pub trait Stage: Any + Debug + Send + Sync {
-    /// Its kind.
     fn kind(&self) -> &'static StageKind;
 
     /// Takes its paths relative to the directory of the pipeline file.
@@ -139,7 +138,6 @@ pub enum Scope {
 
 /// Where a stage stands among all stages of all cases.
 pub struct Placement<'a> {
-    /// Its id.
     pub id: &'a str,
     /// The label of its case.
     pub label: &'a str,
@@ -222,7 +220,6 @@ pub enum Output {
 /// Trained models.
 #[derive(Debug)]
 pub struct Models {
-    /// Their method.
     pub method: String,
     /// One for each fold.
     pub models: Vec<Model>,
@@ -231,7 +228,6 @@ pub struct Models {
 /// A trained model on disk.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its identity.
     pub hash: String,
     /// Where it is, once it is trained.
     pub path: PathBuf,
@@ -261,9 +257,7 @@ pub struct Context<'a> {
     pub pipeline: &'a str,
     /// Seed of everything random.
     pub seed: u64,
-    /// The case's label.
     pub case: &'a str,
-    /// The stage's id.
     pub id: &'a str,
     /// Folds of its output.
     pub folds: u32,
@@ -273,7 +267,6 @@ pub struct Context<'a> {
     pub stages: &'a [(&'a str, &'a dyn Stage)],
     /// Outputs of the stages that have run.
     pub outputs: &'a HashMap<&'a str, Output>,
-    /// Finished work.
     pub cache: &'a Cache,
     /// Inputs that are known.
     pub sources: &'a Sources,
@@ -315,7 +308,6 @@ pub fn lost(stage: &str) -> StageError {
 
 /// A piece of work being done.
 pub struct Job<'j, 'r> {
-    /// Its name.
     pub task: &'j Task,
     /// What it depends on.
     pub key: &'j Key,
@@ -333,11 +325,9 @@ pub struct Job<'j, 'r> {
 
 /// A piece of work that is done, now or earlier.
 pub struct Collecting<'j, 'r> {
-    /// Its name.
     pub task: &'j Task,
     /// What it depends on.
     pub key: &'j Key,
-    /// Its result.
     pub entry: &'j CacheEntry,
     /// What the run leaves behind.
     pub record: &'j mut Record<'r>,
@@ -356,9 +346,7 @@ impl Collecting<'_, '_> {
 /// What was done: its cost, its result in a few words, and whatever else its cache entry should say.
 #[derive(Default)]
 pub struct Work {
-    /// What it cost.
     pub timings: Vec<TimingRow>,
-    /// What came out.
     pub outcome: String,
     /// For [`Stage::collect`].
     pub notes: Json,
@@ -377,7 +365,6 @@ pub struct FinishedRun<'a> {
     pub record: &'a Record<'a>,
     /// Its manifest as far as it goes.
     pub manifest: &'a Manifest,
-    /// Its table files.
     pub tables: BTreeMap<TableKind, PathBuf>,
     /// The inputs of all stages of this kind.
     pub inputs: &'a [String],

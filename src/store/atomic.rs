@@ -28,7 +28,6 @@ pub struct AtomicFile {
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where.
     pub path: PathBuf,
     /// Size of the file.
     pub bytes: u64,

@@ -123,7 +123,6 @@ impl Cache {
         }
     }
 
-    /// Starts an entry.
     pub fn begin(&self, hash: &str) -> Result<Draft, StoreError> {
         let drafts = self.root.join("drafts");
         fs::create_dir_all(&drafts).map_err(|source| StoreError::write(&drafts, source))?;
@@ -167,7 +166,6 @@ fn entry_in(directory: &Path) -> Option<CacheEntry> {
 }
 
 impl CacheEntry {
-    /// A file of the entry.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }

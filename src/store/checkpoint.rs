@@ -49,11 +49,9 @@ pub struct CheckpointFile {
 pub struct PhaseTiming {
     /// The phase, as in the `timings` table.
     pub phase: String,
-    /// When it began.
     pub started_at: Timestamp,
     /// Seconds by the monotonic clock.
     pub wall_s: f64,
-    /// Processor seconds.
     pub cpu_s: f64,
     /// Largest memory of the process.
     pub peak_rss_bytes: i64,

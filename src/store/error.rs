@@ -18,9 +18,7 @@ pub enum StoreError {
     Missing {
         /// What was looked for.
         path: PathBuf,
-        /// What is missing.
         detail: String,
-        /// What to do.
         hint: String,
     },
     /// An input that is there but cannot be read: permissions, a failing disk (exit 66).
@@ -34,27 +32,17 @@ pub enum StoreError {
     /// An input with wrong contents (exit 65).
     #[error("{}{}: {detail}; {hint}", path.display(), Position { column: column.as_deref(), row: *row })]
     Invalid {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
         detail: String,
         /// The column, where it is about one.
         column: Option<String>,
         /// The first offending row, counted from 0 within the file.
         row: Option<u64>,
-        /// What to do.
         hint: String,
     },
     /// A model file that is damaged, of another version, or inconsistent (exit 65).
     #[error("{}: {detail}; {hint}", path.display())]
-    Model {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        detail: String,
-        /// What to do.
-        hint: String,
-    },
+    Model { path: PathBuf, detail: String, hint: String },
     /// An output that cannot be written: disk full, read-only, no permission (exit 73).
     #[error("{}: cannot be written: {source}; {}", path.display(), write_hint(source))]
     Write {

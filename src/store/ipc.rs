@@ -56,7 +56,6 @@ impl<R: Read> IpcReader<R> {
         Ok(Self { input, schema, dictionaries, name: name.to_owned(), ended: false })
     }
 
-    /// The columns.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

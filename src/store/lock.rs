@@ -19,7 +19,6 @@ pub struct Lock {
 /// What came of trying.
 #[derive(Debug)]
 pub enum Locking {
-    /// We have it.
     Held(Lock),
     /// Somebody else has it, and this is what they wrote about themselves.
     Taken(String),

@@ -60,7 +60,6 @@ impl ParquetSink {
         Ok(Self { writer, path: path.to_owned(), rows: 0 })
     }
 
-    /// Adds a batch.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         let fail = |error: ParquetError| write_error(&self.path, error);
         self.writer.write(batch).map_err(fail)?;
@@ -71,7 +70,6 @@ impl ParquetSink {
         Ok(())
     }
 
-    /// Rows so far.
     pub const fn rows(&self) -> u64 {
         self.rows
     }

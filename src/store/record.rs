@@ -16,7 +16,6 @@ use sha2::{Digest as _, Sha256};
 /// `manifest.json`: written last, so that a run with a manifest is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The run.
     pub run_id: RunId,
     /// Name of the pipeline.
     pub pipeline: String,
@@ -24,9 +23,7 @@ pub struct Manifest {
     pub pipeline_file: String,
     /// How the run ended.
     pub status: String,
-    /// Version of stride-pipe.
     pub version: String,
-    /// Seed.
     pub seed: u64,
     /// Hash of the resolved pipeline.
     pub spec_hash: String,
@@ -34,17 +31,12 @@ pub struct Manifest {
     pub started_at: Timestamp,
     /// Wall clock at the end.
     pub finished_at: Timestamp,
-    /// The command line.
     pub command: String,
-    /// Machine.
     pub host: String,
-    /// Threads used.
     pub threads: u32,
     /// The cases, in order.
     pub cases: Vec<String>,
-    /// What was written.
     pub files: Vec<FileRecord>,
-    /// What was read.
     pub inputs: Vec<FileRecord>,
     /// Hashes of the cache entries it used; pruning keeps them as long as the run.
     #[serde(default)]
@@ -63,7 +55,6 @@ pub struct FileRecord {
 }
 
 impl FileRecord {
-    /// The record of a table file.
     pub fn table(results: &ResultsDir, table: &WrittenTable) -> Self {
         Self { path: relative(results, &table.path), sha256: table.sha256.clone(), rows: Some(table.rows) }
     }

@@ -25,7 +25,6 @@ pub struct ResultsDir {
 /// What every table file says about the run in its footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
-    /// Version of stride-pipe.
     pub version: String,
     /// Hash of the resolved pipeline.
     pub spec_hash: String,
@@ -36,11 +35,8 @@ pub struct Footer {
 /// A table file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenTable {
-    /// The table.
     pub kind: TableKind,
-    /// Where.
     pub path: PathBuf,
-    /// Rows in it.
     pub rows: u64,
     /// Size of the file.
     pub bytes: u64,
@@ -54,7 +50,6 @@ impl ResultsDir {
         Self { root: root.into() }
     }
 
-    /// The directory itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -96,7 +91,6 @@ impl ResultsDir {
         self.runs_dir().join(run_id.as_str())
     }
 
-    /// A run's manifest.
     pub fn manifest_path(&self, run_id: &RunId) -> PathBuf {
         self.run_dir(run_id).join("manifest.json")
     }
@@ -106,12 +100,10 @@ impl ResultsDir {
         self.run_dir(run_id).join("resolved.yaml")
     }
 
-    /// A run's events.
     pub fn events_path(&self, run_id: &RunId) -> PathBuf {
         self.run_dir(run_id).join("events.jsonl")
     }
 
-    /// A run's report.
     pub fn report_path(&self, run_id: &RunId) -> PathBuf {
         self.run_dir(run_id).join("report.html")
     }
@@ -129,7 +121,6 @@ impl ResultsDir {
         self.root.join("cache")
     }
 
-    /// Running chains.
     pub fn checkpoints_dir(&self) -> PathBuf {
         self.root.join("checkpoints")
     }

@@ -44,7 +44,6 @@ impl RunId {
         Self::new(Timestamp::now(), entropy.as_bytes())
     }
 
-    /// The name.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -5,7 +5,6 @@ use ndarray::{ArrayD, IxDyn};
 /// An array of a model file or a checkpoint.
 #[derive(Debug, Clone)]
 pub enum Tensor {
-    /// Floats.
     F64(ArrayD<f64>),
     /// Integers, for indices.
     I64(ArrayD<i64>),
@@ -28,7 +27,6 @@ impl Tensor {
         }
     }
 
-    /// Its shape.
     pub fn shape(&self) -> &[usize] {
         match self {
             Self::F64(values) => values.shape(),

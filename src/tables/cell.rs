@@ -17,7 +17,6 @@ pub trait Cell: Sized + Clone {
     /// The Arrow type of the column.
     fn data_type() -> DataType;
 
-    /// Builds a column.
     fn column<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
     where
         Self: 'a;

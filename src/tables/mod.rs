@@ -25,7 +25,6 @@ pub enum TableError {
     Arrow {
         /// Name of the table.
         table: &'static str,
-        /// What Arrow said.
         source: ArrowError,
     },
     /// A column has another length than its table.
@@ -33,7 +32,6 @@ pub enum TableError {
     Ragged {
         /// Name of the table.
         table: &'static str,
-        /// The column.
         column: String,
         /// Rows of the table.
         expected: usize,
@@ -45,7 +43,6 @@ pub enum TableError {
     Column {
         /// Name of the table.
         table: &'static str,
-        /// The column.
         column: String,
         /// What is wrong with it.
         detail: String,
@@ -57,7 +54,6 @@ pub enum TableError {
         table: &'static str,
         /// Position of the column, from 0.
         position: usize,
-        /// Declared field.
         expected: String,
         /// Field found, or "nothing".
         found: String,

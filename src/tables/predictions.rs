@@ -19,11 +19,9 @@ pub(super) const TABLE: &str = "predictions";
 /// Predictions of one stage, case and fold. All vectors have the same length; NaN becomes null where nulls may be.
 #[derive(Debug, Clone, Default)]
 pub struct PredictionBlock {
-    /// Stage that predicted.
     pub stage: String,
     /// Case, as `method=stride,m=50`, or `default`.
     pub case: String,
-    /// Fold.
     pub fold: i32,
     /// `test` or `score`.
     pub split: String,
@@ -33,7 +31,6 @@ pub struct PredictionBlock {
     pub row: Vec<i64>,
     /// Observed target, where there is one.
     pub y_true: Option<Vec<f64>>,
-    /// Predicted mean.
     pub y_mean: Vec<f64>,
     /// Predicted standard deviation of an observation.
     pub y_std: Option<Vec<f64>>,
@@ -154,7 +151,6 @@ pub fn template(schema: &Schema) -> PredictionBlock {
 }
 
 impl PredictionBlock {
-    /// Rows of the block.
     pub fn rows(&self) -> usize {
         self.y_mean.len()
     }

@@ -42,7 +42,6 @@ impl fmt::Display for TableKind {
 
 /// A row of one of the small tables; implemented by the `table!` declarations.
 pub trait TableRow: Sized {
-    /// The table.
     const KIND: TableKind;
 
     /// Its fields, in order.
@@ -54,7 +53,6 @@ pub trait TableRow: Sized {
     /// The rows of these columns; `None` when a column does not fit its field.
     fn from_columns(columns: &[ArrayRef]) -> Option<Vec<Self>>;
 
-    /// The table's schema.
     fn schema() -> SchemaRef {
         Arc::new(Schema::new(Self::fields()))
     }

@@ -58,7 +58,6 @@ impl Where {
         }
     }
 
-    /// The runs.
     pub fn history(&self) -> Result<History, Failure> {
         let mut history = History::open(&self.directory()?)?;
         if let Some(name) = &self.pipeline {

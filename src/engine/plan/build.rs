@@ -13,7 +13,6 @@ use std::path::Path;
 pub struct PlanRequest<'a> {
     /// The pipeline file as the user named it; paths in it are relative to its directory.
     pub file: &'a Path,
-    /// Its text.
     pub text: &'a str,
     /// The `--set` arguments.
     pub sets: &'a [String],

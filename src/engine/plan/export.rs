@@ -15,7 +15,6 @@ pub struct Preview {
     pub run: u32,
     /// Pieces of work that would be taken from the cache.
     pub skip: u32,
-    /// Why.
     pub reason: String,
 }
 

@@ -15,11 +15,9 @@ use std::path::PathBuf;
 pub struct Plan {
     /// The pipeline file as the user named it.
     pub file: String,
-    /// The pipeline's name.
     pub name: String,
     /// The seed of everything random.
     pub seed: u64,
-    /// The results directory.
     pub results: PathBuf,
     /// Hash of everything that was resolved.
     pub spec_hash: String,
@@ -45,9 +43,7 @@ pub struct Case {
 /// One stage of a case.
 #[derive(Debug)]
 pub struct PlannedStage {
-    /// The stage's id.
     pub id: String,
-    /// What it does.
     pub stage: Box<dyn Stage>,
     /// Folds of its output.
     pub folds: u32,
@@ -80,7 +76,6 @@ impl PlannedStage {
 }
 
 impl Case {
-    /// The stage of that id.
     pub fn stage(&self, id: &str) -> Option<&PlannedStage> {
         self.stages.iter().find(|stage| stage.id == id)
     }

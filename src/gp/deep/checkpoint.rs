@@ -19,7 +19,6 @@ pub struct Checkpoint {
     pub pivots: Vec<usize>,
     /// Jitter, relative to the kernel variance.
     pub jitter: f64,
-    /// The chains.
     pub particles: Vec<ParticleState>,
     /// Proposals of the frozen phase so far, all chains together.
     pub frozen_tried: usize,

@@ -58,7 +58,6 @@ pub(super) struct Target<'a> {
     pub inducing: &'a [usize],
     /// The same on their way through the hidden layers.
     pub inducing_rows: SomeRows<'a>,
-    /// Noise and jitter.
     pub level: Level,
 }
 

@@ -14,7 +14,6 @@ use crate::gp::random::{StreamKey, sample_without_replacement, uniform};
 /// How to fit an exact Gaussian process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExactOptions {
-    /// Kernel and hyper-parameters.
     #[serde(flatten)]
     pub stationary: StationaryOptions,
     /// Number of starts tried on a subset.

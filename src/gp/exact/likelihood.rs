@@ -160,7 +160,6 @@ pub struct LogMarginal<'a> {
     pub x: ArrayView2<'a, f64>,
     /// Targets, `[n]`.
     pub y: ArrayView1<'a, f64>,
-    /// The covariance function.
     pub kernel: Kernel,
     /// Number of the start, for the traces.
     pub start: i32,

@@ -25,9 +25,7 @@ pub struct ExactParts {
     pub alpha: Array1<f64>,
     /// Lower Cholesky factor of K + γ²I + jitter, `[n, n]`.
     pub lower: Array2<f64>,
-    /// The covariance function.
     pub kernel: Kernel,
-    /// Its parameters.
     pub hyper: Hyper,
     /// What was added to the diagonal; 0 as a rule.
     pub jitter: f64,
@@ -90,12 +88,10 @@ impl ExactGp {
         self.parts
     }
 
-    /// The covariance function.
     pub fn kernel(&self) -> Kernel {
         self.parts.kernel
     }
 
-    /// The hyper-parameters.
     pub fn hyper(&self) -> &Hyper {
         &self.parts.hyper
     }

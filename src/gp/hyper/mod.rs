@@ -12,7 +12,6 @@ use search::Search;
 /// An objective at one point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
-    /// The value.
     pub value: f64,
     /// The derivative by every parameter, fixed ones included.
     pub gradient: Vec<f64>,
@@ -65,11 +64,9 @@ pub enum Stop {
 /// The best point of a search.
 #[derive(Debug, Clone)]
 pub struct Maximum {
-    /// Where it is.
     pub theta: Vec<f64>,
     /// The objective there, nothing subtracted.
     pub at: Evaluation,
-    /// Iterations taken.
     pub iterations: usize,
     /// Why the search ended.
     pub stop: Stop,

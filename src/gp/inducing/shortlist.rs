@@ -91,7 +91,6 @@ pub(super) fn largest(values: &[f64], count: usize) -> (Vec<usize>, f64) {
 pub(super) struct Projection {
     /// τ, `[P]`.
     pub values: Vec<f64>,
-    /// √s_b.
     pub root: f64,
 }
 

@@ -42,7 +42,6 @@ impl Points {
         Ok(Self { rows, norms })
     }
 
-    /// Number of points.
     pub fn len(&self) -> usize {
         self.norms.len()
     }

@@ -12,7 +12,6 @@ use super::Kernel;
 /// The options that all fits of a stationary Gaussian process share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StationaryOptions {
-    /// The covariance function.
     pub kernel: Kernel,
     /// One correlation length per feature instead of a common one.
     pub ard: bool,
@@ -63,9 +62,7 @@ pub struct Free {
 }
 
 impl Free {
-    /// Everything moves.
     pub const ALL: Self = Self { variance: true, length: true, noise: true };
-    /// Nothing moves.
     pub const NONE: Self = Self { variance: false, length: false, noise: false };
 
     /// One flag for each entry of [`Hyper::to_log`](super::Hyper::to_log).

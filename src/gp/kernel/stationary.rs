@@ -15,7 +15,6 @@ use crate::gp::linalg::{TILE, Triangle, mirror_lower, tiles};
 /// Sparse regression and the choice of inducing points see the data through this only, so that a deep model can
 /// put its hidden values, or another covariance function, in the place of the inputs.
 pub trait Covariance: Send + Sync + Sized {
-    /// Number of rows.
     fn len(&self) -> usize;
     /// Whether there are none.
     fn is_empty(&self) -> bool {
@@ -98,7 +97,6 @@ impl Stationary {
         Ok(Self { points: Points::new(x, centre, &hyper.lengths)?, kernel, variance: hyper.variance })
     }
 
-    /// Its shape.
     pub(crate) fn kernel(&self) -> Kernel {
         self.kernel
     }

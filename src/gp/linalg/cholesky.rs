@@ -110,12 +110,10 @@ impl Cholesky {
         self.lower
     }
 
-    /// Number of rows.
     pub fn n(&self) -> usize {
         self.lower.nrows()
     }
 
-    /// log det A.
     pub fn log_determinant(&self) -> f64 {
         2.0 * self.lower.diag().iter().map(|v| v.ln()).sum::<f64>()
     }

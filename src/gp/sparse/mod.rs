@@ -49,9 +49,7 @@ pub struct SparseParts {
     pub lower: Array2<f64>,
     /// L_B, the lower Cholesky factor of B = I + L⁻¹K_mn K_nm L⁻ᵀ/γ², `[m, m]`.
     pub lower_b: Array2<f64>,
-    /// The covariance function.
     pub kernel: Kernel,
-    /// Its parameters.
     pub hyper: Hyper,
     /// What was added to the diagonal of K_mm.
     pub jitter: f64,
@@ -133,12 +131,10 @@ impl SparseGp {
         self.parts
     }
 
-    /// The covariance function.
     pub fn kernel(&self) -> Kernel {
         self.parts.kernel
     }
 
-    /// The hyper-parameters.
     pub fn hyper(&self) -> &Hyper {
         &self.parts.hyper
     }

@@ -8,7 +8,6 @@ use crate::gp::kernel::StationaryOptions;
 /// How to fit a sparse Gaussian process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SparseOptions {
-    /// Kernel and hyper-parameters.
     #[serde(rename = "gp")]
     pub stationary: StationaryOptions,
     /// The inducing points: fewer than `count` are used when the rows have no more to say; `rows` are positions among the

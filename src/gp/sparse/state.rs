@@ -92,7 +92,6 @@ impl<C: Covariance> State<C> {
         &self.inducing
     }
 
-    /// Noise and jitter.
     pub fn level(&self) -> Level {
         self.level
     }
@@ -137,12 +136,10 @@ impl<C: Covariance> State<C> {
         self.sums.w.view()
     }
 
-    /// The factor of B.
     pub(crate) fn factor_b(&self) -> &Cholesky {
         &self.solved.lower_b
     }
 
-    /// yᵀy.
     pub(crate) fn yy(&self) -> f64 {
         self.yy
     }

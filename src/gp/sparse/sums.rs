@@ -37,7 +37,6 @@ pub(crate) struct SlopeSums {
 /// When K_mn is multiplied by L⁻¹.
 #[derive(Debug, Clone)]
 pub(crate) enum Whitening {
-    /// Row by row.
     Rows(Triangle),
     /// Once, when the sums are known.
     Sums,

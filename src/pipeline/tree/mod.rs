@@ -36,13 +36,9 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
     Int(i64),
-    /// Any other number.
     Float(f64),
-    /// Text.
     Text(String),
-    /// A list.
     List(Vec<Node>),
     /// A mapping, in the order written.
     Map(Vec<Entry>),
@@ -53,9 +49,7 @@ pub enum Value {
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The value.
     pub value: Value,
-    /// Where it stands.
     pub origin: Origin,
     /// How to show the value instead, when it came from the environment and must not be written anywhere.
     pub masked: Option<String>,
@@ -64,11 +58,9 @@ pub struct Node {
 /// One `key: value` of a mapping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The key.
     pub key: String,
     /// Where the key stands.
     pub origin: Origin,
-    /// The value.
     pub node: Node,
 }
 
@@ -94,7 +86,6 @@ impl Node {
         }
     }
 
-    /// The text of a text node.
     pub fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),

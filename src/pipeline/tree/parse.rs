@@ -82,7 +82,6 @@ struct Size {
 struct Builder {
     root: Option<Node>,
     open: Vec<Open>,
-    /// Finished anchored nodes.
     anchors: HashMap<usize, (Node, Size)>,
     nodes: usize,
     /// Bytes that aliases have repeated.

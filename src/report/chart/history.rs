@@ -9,15 +9,10 @@ use maud::Markup;
 /// One number at one time.
 #[derive(Debug, Clone)]
 pub struct Moment {
-    /// When.
     pub at: Timestamp,
-    /// The number.
     pub value: f64,
-    /// Its deviation.
     pub std: Option<f64>,
-    /// Colour and shape.
     pub series: usize,
-    /// In words.
     pub words: String,
 }
 

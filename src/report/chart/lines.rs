@@ -11,7 +11,6 @@ use maud::{Markup, PreEscaped};
 pub enum Across {
     /// Numbers of a variable.
     Numbers(Vec<f64>),
-    /// Words.
     Names(Vec<String>),
 }
 
@@ -29,9 +28,7 @@ pub struct Line {
 pub struct LinePoint {
     /// Which of the values across.
     pub at: usize,
-    /// Mean.
     pub mean: f64,
-    /// Standard deviation.
     pub std: Option<f64>,
     /// Its values in words.
     pub words: String,
@@ -39,9 +36,7 @@ pub struct LinePoint {
 
 /// Names, and the line that matters across the chart.
 pub struct Labels<'a> {
-    /// Caption.
     pub caption: &'a str,
-    /// Across.
     pub x: &'a str,
     /// A value that matters, and its name.
     pub reference: Option<(f64, &'a str)>,

@@ -7,7 +7,6 @@ use maud::{Markup, html};
 /// A bar of one stage.
 #[derive(Debug, Clone)]
 pub struct PhaseBar {
-    /// The stage.
     pub name: String,
     /// Its phases: name, colour and seconds.
     pub parts: Vec<(String, usize, f64)>,

@@ -23,9 +23,7 @@ use maud::{Markup, html};
 
 /// A part of the page with its heading.
 pub(super) struct PagePart {
-    /// Where links lead.
     pub id: String,
-    /// Heading.
     pub title: &'static str,
     /// What is under it; a part without anything is left out.
     pub body: Markup,
@@ -33,7 +31,6 @@ pub(super) struct PagePart {
 
 /// What sections of one run share.
 pub(super) struct RunContext<'a> {
-    /// The run.
     pub run: &'a RunReport,
     /// Makes ids differ between runs on one page.
     pub id: String,

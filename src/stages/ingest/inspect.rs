@@ -34,7 +34,6 @@ pub struct Inspection {
 /// A column that is read.
 #[derive(Debug)]
 pub struct Inspected {
-    /// Name.
     pub name: String,
     /// `key`, `feature`, `target` or `split`.
     pub role: &'static str,

@@ -17,7 +17,6 @@ fn changed(path: &Path) -> StoreError {
 /// The rows of an ingest stage.
 #[derive(Debug)]
 pub struct Source {
-    /// What is read.
     pub stage: Ingest,
     /// What later stages ask of the rows.
     pub demand: Demand,
@@ -59,7 +58,6 @@ impl Source {
         self.files.iter().zip(&self.hashes).map(|(file, hash)| (file.path.as_path(), hash.as_str()))
     }
 
-    /// The files.
     pub fn files(&self) -> &[InputFile] {
         &self.files
     }

@@ -21,7 +21,6 @@ impl Cancel {
         }
     }
 
-    /// Whether to stop.
     pub fn is_set(&self) -> bool {
         self.signal().is_some()
     }

@@ -14,7 +14,6 @@ pub struct Stopwatch {
 /// A finished measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// When it began.
     pub started_at: Timestamp,
     /// How long it took, in seconds.
     pub wall_s: f64,
@@ -37,7 +36,6 @@ impl Measured {
 }
 
 impl Stopwatch {
-    /// Starts now.
     pub fn start() -> Self {
         Self { started_at: Timestamp::now(), instant: Instant::now(), cpu: cpu_time() }
     }

@@ -19,13 +19,9 @@ pub struct Record<'a> {
     pub pipeline: &'a str,
     /// Hides what came from the environment.
     pub redactor: &'a Redactor,
-    /// Who is told.
     pub listener: &'a dyn Listener,
-    /// Where everything goes.
     pub results: ResultsDir,
-    /// The run's name.
     pub run_id: RunId,
-    /// Its events.
     pub events: EventLog,
     /// Rows of the small tables.
     pub tables: BTreeMap<TableKind, Vec<RecordBatch>>,
@@ -106,7 +102,6 @@ impl Record<'_> {
         self.files.push(FileRecord { path, sha256, rows: None });
     }
 
-    /// A row of `timings`.
     pub fn timing(&self, task: &Task, phase: &str, measured: Measured, rows: usize) -> TimingRow {
         TimingRow {
             run_id: self.run_id.to_string(),

@@ -6,11 +6,8 @@ use std::time::Duration;
 /// One piece of work: a stage of a case, on one fold where it runs per fold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// The case.
     pub case: String,
-    /// The stage's id.
     pub stage: String,
-    /// The stage's kind.
     pub kind: &'static str,
     /// The fold and how many there are, for stages that run per fold.
     pub fold: Option<(u32, u32)>,
@@ -44,7 +41,6 @@ impl std::fmt::Display for Task {
 /// How a piece of work ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// Seconds it took.
     pub seconds: f64,
     /// Taken from the cache.
     pub cached: bool,
@@ -56,15 +52,12 @@ pub struct Finished {
 
 /// Receives what happens. `Sync`, because a fit carries it into threads that only ask whether to stop.
 pub trait Listener: Sync {
-    /// A run begins.
     fn run_started(&self, run_id: &str, tasks: u64);
-    /// Work begins.
     fn task_started(&self, task: &Task);
     /// Work goes on after an EM iteration that an earlier attempt had finished.
     fn task_resumed(&self, task: &Task, iteration: u64);
     /// Work goes on; it may take about so long.
     fn progress(&self, task: &Task, progress: &Progress, left: Option<Duration>);
-    /// Work is done.
     fn task_finished(&self, task: &Task, finished: &Finished);
     /// Something the user should know.
     fn warning(&self, text: &str);

@@ -12,11 +12,8 @@ use std::path::PathBuf;
 /// A file with predictions of one stage, case and fold.
 #[derive(Clone, Debug)]
 pub struct Predicted {
-    /// Where.
     pub path: PathBuf,
-    /// The stage.
     pub stage: String,
-    /// The case.
     pub case: String,
     /// Whether they are scores of an input rather than predictions of test rows.
     pub scores: bool,

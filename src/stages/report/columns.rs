@@ -6,17 +6,14 @@ use arrow::array::{Array as _, AsArray as _, Float64Array, Int32Array, RecordBat
 pub struct BatchColumns<'a>(pub &'a RecordBatch);
 
 impl<'a> BatchColumns<'a> {
-    /// Text.
     pub fn text(&self, name: &str) -> Option<&'a StringArray> {
         self.0.column_by_name(name)?.as_string_opt::<i32>()
     }
 
-    /// Whole numbers.
     pub fn whole(&self, name: &str) -> Option<&'a Int32Array> {
         self.0.column_by_name(name)?.as_primitive_opt()
     }
 
-    /// Numbers.
     pub fn number(&self, name: &str) -> Option<&'a Float64Array> {
         self.0.column_by_name(name)?.as_primitive_opt()
     }

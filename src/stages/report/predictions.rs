@@ -136,7 +136,6 @@ impl Counts {
         }
     }
 
-    /// First pass.
     fn measure(&mut self, row: Row) {
         self.rows += 1;
         let Some(mean) = row.mean else {
@@ -165,7 +164,6 @@ impl Counts {
         }
     }
 
-    /// Second pass.
     fn add(&mut self, row: Row) {
         let Some(mean) = row.mean else { return };
         self.means[self.mean.bin(mean, MEANS)] += 1;

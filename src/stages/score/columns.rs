@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 /// Numbers of one chunk, row by row, while they are computed. NaN stands for null.
 pub(super) struct Numbers {
-    /// Mean.
     pub y_mean: Vec<f64>,
     /// Standard deviation of an observation.
     pub y_std: Vec<f64>,
@@ -25,7 +24,6 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Rows without scores.
     pub(super) fn none(rows: usize, quantiles: usize) -> Self {
         let none = || vec![f64::NAN; rows];
         let quantiles = (0..quantiles).map(|_| none()).collect();
@@ -48,7 +46,6 @@ pub struct Scored {
     target: Option<ArrayRef>,
     /// Mean and standard deviations, then quantiles.
     numbers: Vec<ArrayRef>,
-    /// Columns passed through.
     keep: Vec<ArrayRef>,
 }
 

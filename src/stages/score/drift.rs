@@ -14,17 +14,14 @@ const LARGEST_RATIO: f64 = 1e12;
 /// Counts over all chunks, the same in any order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Rows looked at.
     pub rows: u64,
     /// Rows that the model cannot use.
     pub invalid: u64,
-    /// Usable rows.
     usable: u64,
     /// For each feature, usable rows below or above every training row.
     outside: Vec<u64>,
     /// Sum of variance ratios in units.
     ratios: i128,
-    /// How many.
     ratio_rows: u64,
 }
 
@@ -53,7 +50,6 @@ impl Tally {
         }
     }
 
-    /// Counts rows.
     pub fn count_rows(&mut self, valid: &[bool]) {
         self.rows += valid.len() as u64;
         self.invalid += valid.iter().filter(|valid| !**valid).count() as u64;

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 /// Takes scores, chunk by chunk, in the order of the rows.
 pub trait Sink: Send {
-    /// Adds a chunk.
     fn write(&mut self, scored: &Scored) -> Result<(), StageError>;
 
     /// Puts everything into its place.

@@ -201,7 +201,6 @@ impl Stage for Split {
 /// The folds of a split stage.
 #[derive(Debug)]
 pub struct Folds {
-    /// What is split.
     pub source: Rc<Source>,
     /// Identity: the way of splitting, the rows and the seed.
     pub key: Key,

@@ -13,7 +13,6 @@ use std::path::Path;
 
 /// Where a model comes from, beside the numbers.
 pub struct Provenance<'a> {
-    /// The training data.
     pub table: &'a InputTable,
     /// The rows trained on.
     pub rows: &'a [usize],
@@ -24,7 +23,6 @@ pub struct Provenance<'a> {
 }
 
 impl TrainedModel {
-    /// The model as a file.
     pub fn to_file(&self, provenance: Provenance<'_>) -> ModelFile {
         let predictor = &self.predictor;
         let hyper = predictor.hyper();

@@ -8,7 +8,6 @@ use std::fmt;
 /// Conditions that must all hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// One or more.
     pub conditions: Vec<Condition>,
 }
 
@@ -19,20 +18,15 @@ pub struct Condition {
     pub metric: String,
     /// How it is compared.
     pub comparison: Comparison,
-    /// With what.
     pub bound: f64,
 }
 
 /// How a metric is compared with its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// `<`
     Less,
-    /// `<=`
     AtMost,
-    /// `>`
     More,
-    /// `>=`
     AtLeast,
 }
 

@@ -24,7 +24,6 @@ pub struct TrainedModel {
 
 /// Predictions in the target's own units.
 pub struct Prediction {
-    /// Means.
     pub mean: Vec<f64>,
     /// Standard deviations of observations.
     pub y_std: Option<Vec<f64>>,

@@ -18,7 +18,6 @@ const WHOLE: &str = "offline";
 
 /// Where checkpoints of a fit go, and what they say of themselves.
 pub struct Checkpoints {
-    /// The file.
     pub path: PathBuf,
     /// Hash of what the fit depends on.
     pub key: String,
@@ -38,7 +37,6 @@ pub struct FitObserver<'a> {
     spent: Vec<(String, Measured)>,
     last_report: Option<Instant>,
     pace: Pace,
-    /// The steps taken.
     pub traces: Vec<TraceRow>,
     /// The iteration of the latest checkpoint.
     pub kept: Option<u64>,

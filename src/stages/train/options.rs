@@ -147,7 +147,6 @@ impl Train {
         StationaryOptions { kernel: self.kernel, ard: self.ard, hyperparameters: self.hyperparameters }
     }
 
-    /// Exact regression.
     pub fn exact(&self) -> ExactOptions {
         ExactOptions { stationary: self.stationary(), ..ExactOptions::default() }
     }

@@ -19,21 +19,17 @@ pub enum Predictor {
     /// The exact process keeps its training targets, because a model file holds rows and targets and factors them
     /// again: smaller by far than the factor, and the same bits.
     Gp {
-        /// The process.
         gp: Box<ExactGp>,
         /// Its targets, `[n]`.
         y: Array1<f64>,
     },
     /// The sparse process, with its inducing points as rows of the source.
     Sparse {
-        /// The process.
         gp: Box<SparseGp>,
         /// The rows of the source that are inducing points, `[m]`.
         source_rows: Vec<i64>,
     },
-    /// A deep process.
     Deep {
-        /// The process.
         gp: Box<DeepGp>,
         /// `deep_gp` or `stride`.
         method: &'static str,
@@ -43,7 +39,6 @@ pub enum Predictor {
 }
 
 impl Predictor {
-    /// The method's name.
     pub const fn method(&self) -> &'static str {
         match self {
             Self::Gp { .. } => "gp",
@@ -52,7 +47,6 @@ impl Predictor {
         }
     }
 
-    /// The covariance function.
     pub fn kernel(&self) -> Kernel {
         match self {
             Self::Gp { gp, .. } => gp.kernel(),
@@ -61,7 +55,6 @@ impl Predictor {
         }
     }
 
-    /// The hyper-parameters.
     pub fn hyper(&self) -> &Hyper {
         match self {
             Self::Gp { gp, .. } => gp.hyper(),

@@ -10,7 +10,6 @@ use crate::store::{ResultsDir, RunId};
 /// Excerpt of `events.jsonl`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventNotes {
-    /// The pipeline.
     pub pipeline: Option<String>,
     /// Every warning once, in order.
     pub warnings: Vec<String>,

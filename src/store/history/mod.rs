@@ -29,9 +29,7 @@ const TOMBSTONE: &str = "pruned.json";
 /// What became of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// All went well.
     Succeeded,
-    /// A stage failed.
     Failed,
     /// A signal ended it.
     Interrupted,
@@ -68,7 +66,6 @@ impl Status {
 /// One run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Its name.
     pub id: RunId,
     /// What became of it.
     pub status: Status,
@@ -76,7 +73,6 @@ pub struct Run {
     pub pipeline: Option<String>,
     /// Its manifest, if it has one that can be read.
     pub manifest: Option<Manifest>,
-    /// Its table files.
     pub tables: BTreeMap<TableKind, PathBuf>,
     /// What is missing or wrong, in words.
     pub problems: Vec<String>,
@@ -107,9 +103,7 @@ impl Run {
 /// All runs of a results directory, oldest first.
 #[derive(Debug, Clone)]
 pub struct History {
-    /// Where they are.
     pub results: ResultsDir,
-    /// The runs.
     pub runs: Vec<Run>,
     /// Names in `run/` that are not runs.
     pub foreign: Vec<String>,

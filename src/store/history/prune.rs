@@ -39,7 +39,6 @@ impl PruneConditions {
 /// A run to be removed.
 #[derive(Debug)]
 pub struct RunToRemove {
-    /// The run.
     pub run: Run,
     /// Its files; the order of removal is another one.
     pub files: Vec<PathBuf>,
@@ -50,9 +49,7 @@ pub struct RunToRemove {
 /// A run that was selected and stays.
 #[derive(Debug)]
 pub struct KeptBack {
-    /// The run.
     pub id: RunId,
-    /// Why.
     pub reason: String,
 }
 
@@ -62,10 +59,7 @@ pub enum CacheAction {
     /// What no kept run needs goes.
     Sweep,
     /// It stays as it is.
-    Keep {
-        /// Why.
-        reason: String,
-    },
+    Keep { reason: String },
 }
 
 /// What a pruning would do.

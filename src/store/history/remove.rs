@@ -17,16 +17,13 @@ use crate::tables::TableKind;
 /// What was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// Files of runs.
     pub files: usize,
-    /// Cache entries.
     pub entries: usize,
     /// Bytes that are free now.
     pub bytes: u64,
 }
 
 impl Prune {
-    /// Does it.
     pub fn perform(self) -> Result<Removal, StoreError> {
         let mut removal = Removal { bytes: self.bytes, ..Removal::default() };
         for going in &self.runs {

@@ -14,11 +14,8 @@ use crate::tables::TableKind;
 /// Mean and standard deviation of a metric over the folds of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricSummary {
-    /// The evaluate stage.
     pub stage: String,
-    /// The case.
     pub case: String,
-    /// The metric.
     pub metric: String,
     /// Mean over the folds.
     pub mean: Option<f64>,
@@ -29,17 +26,12 @@ pub struct MetricSummary {
 /// What a phase of a stage cost, over cases and folds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseCost {
-    /// The stage.
     pub stage: String,
-    /// The phase.
     pub phase: String,
-    /// Pieces of work.
     pub pieces: u64,
     /// Those of them taken from the cache.
     pub cached: u64,
-    /// Wall-clock seconds.
     pub wall_s: f64,
-    /// Processor seconds.
     pub cpu_s: f64,
 }
 

@@ -24,7 +24,6 @@ const NONE: &str = "-";
 pub struct Measures {
     /// Columns `stage`, `case`, `metric`, `value`.
     frame: DataFrame,
-    /// Named in messages.
     file: std::path::PathBuf,
     /// Variables of every case, in the order of the matrix.
     cases: Vec<(String, BTreeMap<String, String>)>,
@@ -45,17 +44,12 @@ pub struct Pivot {
 /// Statistics over the fold values of all cases that fall into a cell, pooled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PivotCell {
-    /// Mean.
     pub mean: f64,
     /// Sample standard deviation, of two values or more.
     pub std: Option<f64>,
-    /// Median.
     pub median: f64,
-    /// Smallest value.
     pub min: f64,
-    /// Largest value.
     pub max: f64,
-    /// Number of values.
     pub count: u64,
 }
 
@@ -110,7 +104,6 @@ impl Measures {
         self.values_of("metric", |_| true)
     }
 
-    /// The stages that have a metric.
     pub fn stages(&self, metric: &str) -> Result<Vec<String>, StoreError> {
         self.values_of("stage", |found| found == metric)
     }

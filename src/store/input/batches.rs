@@ -118,7 +118,6 @@ impl Batches {
         Self { files, known: schema.files, wanted, advice, next: 0, open: None }
     }
 
-    /// The footers.
     pub(super) fn known(&self) -> &[FileSummary] {
         &self.known
     }

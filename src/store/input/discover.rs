@@ -16,7 +16,6 @@ const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 /// A file to read, with what the names of its directories say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputFile {
-    /// Where.
     pub path: PathBuf,
     /// Partition columns from `key=value` directories, outermost first; none = null.
     pub hive: Vec<(String, Option<String>)>,

@@ -22,13 +22,9 @@ pub enum InvalidPolicy {
 /// What a numeric column holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnQuality {
-    /// Column.
     pub name: String,
-    /// Nulls.
     pub nulls: u64,
-    /// Not-a-number values.
     pub nans: u64,
-    /// Infinite values.
     pub infinities: u64,
     /// Smallest and largest finite value.
     pub range: Option<(f64, f64)>,
@@ -41,7 +37,6 @@ impl ColumnQuality {
         Self { name: name.to_owned(), nulls: 0, nans: 0, infinities: 0, range: None, first_invalid: None }
     }
 
-    /// Unusable values.
     pub fn invalid(&self) -> u64 {
         self.nulls + self.nans + self.infinities
     }

@@ -17,9 +17,7 @@ use crate::store::StoreError;
 /// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Where.
     pub path: PathBuf,
-    /// Rows.
     pub rows: u64,
     /// SHA-256, in hexadecimal.
     pub sha256: String,
@@ -32,7 +30,6 @@ pub struct SourceFile {
 pub struct InputTable {
     /// The files, in order of their rows.
     pub files: Vec<SourceFile>,
-    /// Names of the features.
     pub feature_names: Vec<String>,
     /// Features: [n, d].
     pub features: Array2<f64>,
@@ -44,7 +41,6 @@ pub struct InputTable {
     pub key: Option<Vec<String>>,
     /// Further columns, as text.
     pub extra: BTreeMap<String, Vec<Option<String>>>,
-    /// n.
     pub row_count: usize,
     /// What the numeric columns hold: features in order, then the target.
     pub quality: Vec<ColumnQuality>,

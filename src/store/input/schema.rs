@@ -18,7 +18,6 @@ const DAMAGED: &str = "the file is damaged or incomplete: write or copy it again
 /// A column as the first file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnInfo {
-    /// Name.
     pub name: String,
     /// Arrow type; text for a partition column.
     pub data_type: DataType,
@@ -29,11 +28,8 @@ pub struct ColumnInfo {
 /// A file's footer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSummary {
-    /// Where.
     pub path: PathBuf,
-    /// Rows.
     pub rows: u64,
-    /// Size in bytes.
     pub bytes: u64,
     /// Its columns, in order, then its partition columns.
     pub columns: Vec<ColumnInfo>,

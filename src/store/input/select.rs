@@ -21,7 +21,6 @@ pub struct Selection {
     /// Names or patterns (`f*`). Patterns look at the columns in the files, and leave out key, target and extra columns;
     /// partition columns are features only by name.
     pub features: Vec<String>,
-    /// Column to learn.
     pub target: Option<String>,
     /// Columns to read as text.
     pub extra: Vec<String>,
@@ -45,7 +44,6 @@ pub struct Resolved {
     pub key: Option<String>,
     /// Features, in the column order of the first file, partition columns last.
     pub features: Vec<String>,
-    /// Column to learn.
     pub target: Option<String>,
     /// Columns to read as text, each once.
     pub extra: Vec<String>,

@@ -21,7 +21,6 @@ pub struct Wanted {
     pub features: Vec<String>,
     /// Column that identifies rows.
     pub key: Option<String>,
-    /// Observed target.
     pub target: Option<String>,
     /// Columns to pass through.
     pub keep: Vec<String>,
@@ -34,7 +33,6 @@ pub struct Chunk {
     pub file: usize,
     /// Number of the first row, in its file.
     pub offset: u64,
-    /// Rows.
     pub rows: usize,
     /// Features row by row, `[rows, d]`; NaN where there is none.
     pub features: Vec<f64>,
@@ -57,7 +55,6 @@ pub struct UnusableValue {
     pub row: usize,
     /// Position of the feature.
     pub feature: usize,
-    /// What it is.
     pub what: String,
 }
 
@@ -65,7 +62,6 @@ pub struct UnusableValue {
 #[derive(Debug, Clone)]
 pub struct Columns {
     wanted: Wanted,
-    /// The key's field.
     pub key: Option<Field>,
     /// The fields passed through.
     pub keep: Vec<Field>,
@@ -153,7 +149,6 @@ impl ParquetChunks {
         Ok(Self { batches: Batches::new(files, schema, names, ADVICE), columns })
     }
 
-    /// The columns.
     pub const fn columns(&self) -> &Columns {
         &self.columns
     }
@@ -187,7 +182,6 @@ pub struct BatchChunks<I> {
 }
 
 impl<I: Iterator<Item = Result<RecordBatch, StoreError>>> BatchChunks<I> {
-    /// Checks the columns.
     pub fn new(name: &Path, schema: &SchemaRef, batches: I, wanted: &Wanted) -> Result<Self, StoreError> {
         let columns = schema.fields().iter().map(|field| ColumnInfo {
             name: field.name().clone(),
@@ -199,7 +193,6 @@ impl<I: Iterator<Item = Result<RecordBatch, StoreError>>> BatchChunks<I> {
         Ok(Self { batches, file: InputFile::new(name.to_owned()), columns, read: 0 })
     }
 
-    /// The columns.
     pub const fn columns(&self) -> &Columns {
         &self.columns
     }

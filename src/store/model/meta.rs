@@ -15,7 +15,6 @@ pub struct ModelMeta {
     pub format_version: u32,
     /// `gp`, `sparse_gp`, `deep_gp` or `stride`.
     pub method: String,
-    /// Kernel.
     pub kernel: String,
     /// Features, in the order of the tensors' columns.
     pub feature_names: Vec<String>,
@@ -56,7 +55,6 @@ pub struct Published {
 /// `(x - centre) / scale`, feature by feature.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FeatureScaling {
-    /// Subtracted.
     pub centre: Vec<f64>,
     /// Divided by; positive.
     pub scale: Vec<f64>,
@@ -65,7 +63,6 @@ pub struct FeatureScaling {
 /// `(y - mean) / std`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TargetScaling {
-    /// Subtracted.
     pub mean: f64,
     /// Divided by; positive.
     pub std: f64,
@@ -74,28 +71,20 @@ pub struct TargetScaling {
 /// Smallest and largest value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Range {
-    /// Smallest.
     pub min: f64,
-    /// Largest.
     pub max: f64,
 }
 
 /// What a model was trained on, by which run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainingSummary {
-    /// Training rows.
     pub rows: u64,
     /// Files they came from.
     pub inputs: Vec<InputDigest>,
-    /// Seed.
     pub seed: u64,
-    /// Case.
     pub case: String,
-    /// Fold.
     pub fold: i32,
-    /// The run.
     pub run_id: String,
-    /// Version of stride-pipe.
     pub version: String,
     /// Wall clock when the training ended.
     pub created: Timestamp,
@@ -104,11 +93,9 @@ pub struct TrainingSummary {
 /// A file a model was trained on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputDigest {
-    /// Where it was.
     pub path: String,
     /// SHA-256, in hexadecimal.
     pub sha256: String,
-    /// Rows.
     pub rows: u64,
 }
 

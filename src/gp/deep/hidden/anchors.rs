@@ -70,7 +70,6 @@ impl Factored {
 }
 
 impl Anchors {
-    /// The training rows `list`.
     pub fn new(design: &Design, rows: &TrainingRows, list: &[usize], jitter: f64) -> Result<Self, GpError> {
         if list.is_empty() || list.iter().any(|row| *row >= rows.len()) {
             return Err(GpError::shape(format!("{} anchors of hidden layers among {} rows", list.len(), rows.len())));

@@ -35,7 +35,6 @@ impl TrainingRows {
         })
     }
 
-    /// Number of rows.
     pub fn len(&self) -> usize {
         self.x.nrows()
     }
@@ -71,7 +70,6 @@ impl<'a> SomeRows<'a> {
         }
     }
 
-    /// Some training rows.
     pub fn list(rows: &TrainingRows, basis: ArrayView2<'_, f64>, list: &[usize]) -> Self {
         let basis = if rows.knots.is_empty() && basis.nrows() == rows.len() {
             basis.select(Axis(0), list)

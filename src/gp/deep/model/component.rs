@@ -26,7 +26,6 @@ pub(super) enum Extension {
     Layered {
         /// Weights of the first layer, `[r, D]`; its anchors are those of all particles.
         first: Array2<f64>,
-        /// The layers above.
         layers: Vec<UpperLayer>,
     },
     /// By the map g of the last layer (injective).
@@ -36,7 +35,6 @@ pub(super) enum Extension {
 /// The covariance of the first hidden layer, the same for all particles: it sees the features alone.
 #[derive(Debug, Clone)]
 pub(super) struct Bottom {
-    /// Variance and length.
     pub scale: (f64, f64),
     /// What it knows of the anchors.
     pub anchors: Warped,

@@ -115,23 +115,19 @@ pub struct Position {
 /// One Markov chain.
 #[derive(Debug)]
 pub struct Chain {
-    /// Where it stands.
     pub position: Position,
-    /// Its sampler.
     pub sampler: Box<dyn Sampler>,
 }
 
 /// What some moves of a chain did.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Moves {
-    /// Proposals.
     pub tried: usize,
     /// Sum of the probabilities to accept them, or how many were.
     pub accepted: f64,
 }
 
 impl Moves {
-    /// Adds others.
     pub fn add(&mut self, other: Self) {
         self.tried += other.tried;
         self.accepted += other.accepted;
