@@ -16,17 +16,16 @@ pub(super) fn strict(kinds: &[&Kind]) -> Json {
     let stages: Vec<Json> = kinds.iter().map(|kind| stage(kind, (kind.reference)(&mut generator).to_value())).collect();
     let mut defaults = Map::new();
     for kind in kinds {
-        let mut options = (kind.options)(&mut generator);
-        options.remove("required");
-        defaults.insert(kind.name.to_owned(), options.to_value());
+        let mut options = (kind.options)(&mut generator).to_value();
+        allow_null(&mut options, kinds);
+        options.as_object_mut().map(|options| options.remove("required"));
+        defaults.insert(kind.name.to_owned(), options);
     }
     let mut schema = generator.into_root_schema_for::<Pipeline>().to_value();
     schema["$defs"]["Stage"] =
         json!({ "description": "One stage: exactly one kind with its options.", "oneOf": stages });
-    for definition in schema["$defs"].as_object_mut().into_iter().flat_map(Map::values_mut) {
-        allow_null(definition);
-    }
-    defaults.values_mut().for_each(allow_null);
+    let definitions = schema["$defs"].as_object_mut().into_iter().flatten().filter(|(name, _)| *name != "Matrix");
+    definitions.for_each(|(_, definition)| allow_null(definition, kinds));
     schema["$defs"]["Defaults"] = json!({
         "description": "Options shared by all stages of a kind.", "type": "object", "properties": defaults,
         "additionalProperties": false,
@@ -46,13 +45,14 @@ pub(super) fn unions(schema: &Json) -> Vec<Vec<String>> {
 
 /// Says of every option that is not required that it may also be null, which is the same as not written. A default that
 /// is a mapping or a list is told by the options in it.
-fn allow_null(schema: &mut Json) {
+fn allow_null(schema: &mut Json, kinds: &[&Kind]) {
+    let is_word = |key: &str| kinds.iter().any(|kind| kind.null_words.contains(&key));
     let required = schema.get("required").cloned().unwrap_or_default();
     let is_required = |key: &str| required.as_array().is_some_and(|keys| keys.iter().any(|known| known == key));
     for (key, option) in schema.get_mut("properties").and_then(Json::as_object_mut).into_iter().flatten() {
         let Json::Object(option) = option else { continue };
         option.retain(|key, value| key != "default" || !(value.is_object() || value.is_array() || value.is_null()));
-        if is_required(key) || option.contains_key("const") {
+        if is_required(key) || is_word(key) || option.contains_key("const") {
             continue;
         }
         if let Some(kind @ Json::String(_)) = option.get_mut("type") {

@@ -44,7 +44,7 @@ pages! {
 }
 
 /// Where paths in backticks begin; each of them must be there.
-const ROOTS: [&str; 7] = ["tests/", "benches/", "pipelines/", "docs/", "data/", ".ci/", ".config/"];
+const ROOTS: [&str; 8] = ["src/", "tests/", "benches/", "pipelines/", "docs/", "data/", ".ci/", ".config/"];
 
 fn repository(path: impl AsRef<Path>) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

@@ -9,7 +9,7 @@ use super::m_step::Held;
 use super::options::DeepOptions;
 use super::problem::{DeepProblem, SupportPoints};
 use super::sampler::{Chain, Moves, SamplerMethod};
-use super::start::{pivot_rows, walls};
+use super::start::{pivot_rows, soft_bounds};
 use super::target::{DensityAt, LogDensity};
 use crate::gp::GpError;
 use crate::gp::exact;
@@ -26,7 +26,7 @@ pub(super) struct DeepFit<'a> {
     pub chains: Vec<Chain>,
     // ξ of every chain at earlier moves of the frozen chain at its end, as far as the mixture keeps them.
     earlier: Vec<Vec<Vec<Array2<f64>>>>,
-    walls: SoftBounds,
+    soft_bounds: SoftBounds,
     // EM iterations that are done.
     iteration: usize,
     // ℓ of every chain after every round of moves of the frozen phase, and its acceptance.
@@ -84,7 +84,7 @@ impl<'a> DeepFit<'a> {
             key,
             chains: Vec::new(),
             earlier: vec![Vec::new(); options.em.particles as usize],
-            walls: walls(x, key),
+            soft_bounds: soft_bounds(x, key),
             iteration: resume.as_ref().map_or(0, |state| state.iteration),
             frozen: resume.as_ref().map_or_else(
                 || vec![Vec::new(); options.em.particles as usize],
@@ -363,7 +363,7 @@ impl<'a> DeepFit<'a> {
         let mut hyper = self.problem.hyper.clone();
         if moves {
             let trace = self.trace_point("hyper");
-            let found = held.hyperparameters(&hyper, &inducing, free, &self.walls, trace, observer);
+            let found = held.hyperparameters(&hyper, &inducing, free, &self.soft_bounds, trace, observer);
             hyper = self.or_skipped(found, hyper, "hyper.skipped", observer)?;
         }
         if inducing != self.problem.inducing {

@@ -63,7 +63,7 @@ impl Held<'_> {
         start: &Hyper,
         inducing: &[usize],
         free: Free,
-        walls: &SoftBounds,
+        soft_bounds: &SoftBounds,
         trace: TracePoint,
         observer: &mut dyn Observer,
     ) -> Result<Hyper, GpError> {
@@ -71,7 +71,7 @@ impl Held<'_> {
         let length = free.length && self.design.architecture != Architecture::Convolution;
         let free = Free { length, ..free };
         let objective = MeanBound { held: self, inducing, trace, seen: RefCell::default() };
-        let maximum = maximise(&objective, &start.to_log(), &free.mask(1), walls, &STEPS, observer)?;
+        let maximum = maximise(&objective, &start.to_log(), &free.mask(1), soft_bounds, &STEPS, observer)?;
         let found = Hyper::from_log(&maximum.theta)?;
         Ok(crate::gp::exact::keep_fixed(found, start, free))
     }

@@ -16,10 +16,10 @@ pub(super) fn pivot_rows(key: &StreamKey, n: usize) -> Vec<usize> {
 }
 
 /// Bounds of the hyper-parameters in the M step.
-pub(super) fn walls(x: ArrayView2<'_, f64>, key: &StreamKey) -> SoftBounds {
+pub(super) fn soft_bounds(x: ArrayView2<'_, f64>, key: &StreamKey) -> SoftBounds {
     let subset = sample_without_replacement(&mut key.with("deep").with("walls").generator(), x.nrows(), 500);
     let distance = exact::median_distance(x.select(ndarray::Axis(0), &subset).view());
-    let mut walls = exact::soft_bounds(1, distance, x.nrows());
-    walls.upper[0] = sparse::LARGEST_VARIANCE.ln();
-    walls
+    let mut bounds = exact::soft_bounds(1, distance, x.nrows());
+    bounds.upper[0] = sparse::LARGEST_VARIANCE.ln();
+    bounds
 }

@@ -1,5 +1,6 @@
 //! The evaluate stage of a case: metrics of all folds.
 
+use crate::eval::metrics::of_predictions;
 use crate::pipeline::tree::{Entry, Node};
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, find, text};
 use crate::stages::job::{Key, Stopwatch};
@@ -57,7 +58,9 @@ impl Stage for Evaluate {
     fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
         let predictions = self.predictions(context)?;
         let (input, method) = (json!(predictions.hashes), json!(predictions.method));
-        let key = Key::new(&KIND, [("input", input), ("method", method)]);
+        // With the names, so that what was evaluated before there was a metric is evaluated again.
+        let metrics = json!(of_predictions().map(|metric| metric.name).collect::<Vec<_>>());
+        let key = Key::new(&KIND, [("input", input), ("method", method), ("metrics", metrics)]);
         Ok(Prepared::new(Output::Metrics(context.cache.file(&key.hash, METRICS)), vec![key]))
     }
 

@@ -63,6 +63,10 @@ impl Representation for CrossOptions {
         pivots.to_vec()
     }
 
+    fn anchor_count(&self, _: u64, _: u64) -> u64 {
+        u64::from(self.rank)
+    }
+
     fn basis(
         &self,
         design: &Design,

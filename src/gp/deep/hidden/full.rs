@@ -16,6 +16,15 @@ impl Representation for Full {
         (0..n).collect()
     }
 
+    fn anchor_count(&self, rows: u64, _: u64) -> u64 {
+        rows
+    }
+
+    // A few n × n matrices.
+    fn shared_bytes(&self, rows: u64, _: u64, _: u64) -> u64 {
+        4 * 8 * rows * rows
+    }
+
     // Only knots need it: they are rows.
     fn basis(&self, _: &Design, rows: &TrainingRows, _: &Anchors, _: &Hyper) -> Result<Array2<f64>, GpError> {
         let mut basis = Array2::zeros((rows.knots.len(), if rows.knots.is_empty() { 0 } else { rows.len() }));

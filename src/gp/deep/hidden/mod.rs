@@ -92,6 +92,16 @@ impl From<CrossOptions> for HiddenOptions {
 }
 
 impl HiddenOptions {
+    /// Anchors of a hidden layer, for so many rows and inducing points.
+    pub fn anchor_count(&self, rows: u64, inducing: u64) -> u64 {
+        self.representation().anchor_count(rows, inducing).min(rows)
+    }
+
+    /// Bytes that hidden layers of all chains share.
+    pub fn shared_bytes(&self, rows: u64, features: u64, inducing: u64) -> u64 {
+        self.representation().shared_bytes(rows, features, inducing)
+    }
+
     pub(super) fn representation(&self) -> Arc<dyn Representation> {
         match self.method {
             HiddenMethod::Full => Arc::new(full::Full),
@@ -119,6 +129,12 @@ pub(super) trait Representation: Debug + Send + Sync {
     }
     /// The training rows, of n, at which layers are anchored, given those that are inducing points and pivots.
     fn anchor_rows(&self, n: usize, inducing: &[usize], pivots: &[usize]) -> Vec<usize>;
+    /// How many anchors there are for so many rows and inducing points, before anything is known of them.
+    fn anchor_count(&self, rows: u64, inducing: u64) -> u64;
+    /// Bytes that all chains share, for so many rows and features.
+    fn shared_bytes(&self, rows: u64, features: u64, inducing: u64) -> u64 {
+        8 * rows * (features + self.anchor_count(rows, inducing))
+    }
     /// What links rows (or knots) to the anchors, `[n, r]` or `[T, r]`.
     fn basis(
         &self,

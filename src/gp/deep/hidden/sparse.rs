@@ -23,6 +23,10 @@ impl Representation for Sparse {
         inducing.to_vec()
     }
 
+    fn anchor_count(&self, _: u64, inducing: u64) -> u64 {
+        inducing
+    }
+
     // Weights that carry values at the inducing points to the rows: k(x, X_m)(K_mm + γ²I)⁻¹ with the stationary model.
     // Inducing rows keep their values.
     fn basis(
