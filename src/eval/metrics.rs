@@ -128,6 +128,11 @@ pub const METRICS: &[Metric] = &[
     width("width_90", |p| mean_width(p, 0.9)),
     Metric { column: true, ..width("width_95", |p| mean_width(p, 0.95)) },
     Metric {
+        source: MetricSource::Predictions(|p| smse(p).map(|smse| 1.0 - smse)),
+        better: Better::Higher,
+        ..other("r2", "share of the target's variance that is explained")
+    },
+    Metric {
         better: Better::Lower,
         caption: Some("R̂"),
         format: NumberFormat::Decimals(3),

@@ -121,7 +121,7 @@ fn metrics_by_hand() {
 #[test]
 fn names_of_metrics_never_change() {
     let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    insta::assert_snapshot!(names.join(" "), @"smse rmse mae mnll nlpd crps coverage_50 coverage_90 coverage_95 width_50 width_90 width_95 rhat_log_likelihood ess_log_likelihood acceptance variance_ratio rows_invalid share_outside_range");
+    insta::assert_snapshot!(names.join(" "), @"smse rmse mae mnll nlpd crps coverage_50 coverage_90 coverage_95 width_50 width_90 width_95 r2 rhat_log_likelihood ess_log_likelihood acceptance variance_ratio rows_invalid share_outside_range");
     assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "each once");
     assert_eq!(headline(), "smse");
     let ranked = |rank: fn(&stride_pipe::eval::metrics::Metric) -> Option<u8>| {
@@ -211,4 +211,17 @@ proptest! {
         prop_assert!((normal_cdf(normal_quantile(p)) / p - 1.0).abs() < 1e-12);
         prop_assert!((normal_quantile(1.0 - p) + normal_quantile(1.0 - (1.0 - p))).abs() < 1e-9);
     }
+}
+
+#[test]
+fn r2_is_the_share_of_variance_explained() {
+    let of = |y_true: &[f64], y_mean: &[f64]| {
+        let all = evaluate(&Predictions { y_true, y_mean, y_std: None, noise_variance: None }).unwrap();
+        all.into_iter().find(|(name, _)| *name == "r2").unwrap().1
+    };
+    // Errors 1, 0, -1, 0 about a target of variance 1.25: 1 - 0.5 / 1.25.
+    assert!((of(&[1.0, 2.0, 3.0, 4.0], &[2.0, 2.0, 2.0, 4.0]).unwrap() - 0.6).abs() < 1e-15);
+    assert_eq!(of(&[1.0, 2.0], &[1.0, 2.0]), Some(1.0));
+    assert_eq!(of(&[1.0, 3.0], &[2.0, 2.0]), Some(0.0), "as good as the mean");
+    assert_eq!(of(&[2.0, 2.0], &[2.0, 1.0]), None, "a constant target has no variance to explain");
 }
