@@ -52,6 +52,15 @@ impl Checker<'_> {
             self.check(node, only, name, key);
             return;
         }
+        // Words, beside which there may be mappings that say more: `rbf`, or `{ rational_quadratic: { alpha: 2 } }`.
+        let (spoken, others): (Vec<&Json>, Vec<&Json>) =
+            others.into_iter().partition(|option| words(resolve(self.root, option)).is_some());
+        if !spoken.is_empty() && (others.is_empty() || !matches!(node.value, Value::Map(_) | Value::List(_))) {
+            let words: Vec<&str> =
+                spoken.iter().filter_map(|option| words(resolve(self.root, option))).flatten().collect();
+            self.check_word(node, &words, name);
+            return;
+        }
         if let Some(kinds) = tagged(self.root, &others) {
             self.check_tagged(node, &kinds, name, key);
             return;
