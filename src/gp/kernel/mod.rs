@@ -21,7 +21,7 @@ pub use matrix::{Points, covariance, cross_covariance};
 pub(crate) use matrix::{ROW_TILE, column_means, covariance_lower};
 pub use options::{Free, Hyperparameters, StationaryOptions};
 pub(crate) use panels::{Against, PointRows};
-pub use shape::Kernel;
+pub use shape::*;
 pub(crate) use shape::{Shape, for_kernel};
 pub use stationary::{Covariance, Stationary};
 pub(crate) use stationary::{panels_of_tiles, square, square_lower};
