@@ -31,7 +31,7 @@ fn fits() -> Vec<(String, &'static str, String)> {
     let mut fits = Vec::new();
     let short = "em: { iterations: 1, particles: 2, final_transitions: 0, sampler:";
     let points = "inducing: { count: 8, candidates: 20 }";
-    for kernel in ["rbf", "matern12", "matern32", "matern52"] {
+    for kernel in ["rbf", "matern12", "matern32", "matern52", "rational_quadratic"] {
         for method in ["gp", "sparse_gp"] {
             fits.push((
                 format!("{method} {kernel}"),

@@ -3,7 +3,7 @@
 use crate::naive::{self, normal_matrix, relative_error, with_threads};
 use ndarray::{Array2, s};
 use proptest::prelude::*;
-use stride_pipe::gp::kernel::{Hyper, Kernel, covariance, cross_covariance};
+use stride_pipe::gp::kernel::{Hyper, Kernel, RationalQuadratic, covariance, cross_covariance};
 use stride_pipe::gp::linalg::Cholesky;
 
 fn hyper(d: usize, ard: bool) -> Hyper {
@@ -17,7 +17,22 @@ fn names_round_trip() {
         assert_eq!(kernel.to_string().parse::<Kernel>().unwrap(), kernel);
     }
     let error = "gauss".parse::<Kernel>().unwrap_err().to_string();
-    insta::assert_snapshot!(error, @"invalid value: kernel `gauss`; known: rbf, matern12, matern32, matern52");
+    insta::assert_snapshot!(error, @"invalid value: kernel `gauss`; known: rbf, matern12, matern32, matern52, rational_quadratic");
+}
+
+/// From small shapes, a mixture of many lengths, to large ones, which are the squared exponential.
+#[test]
+fn the_shape_of_the_rational_quadratic_kernel() {
+    let at = |alpha: f64, r2: f64| Kernel::RationalQuadratic(RationalQuadratic { alpha }).correlation(r2);
+    for r2 in [0.0, 0.3, 2.0, 40.0] {
+        assert!((at(1e8, r2) - Kernel::Rbf.correlation(r2)).abs() < 1e-7, "{r2}");
+        assert!((at(2.0, r2) - (1.0 + r2 / 4.0).powi(-2)).abs() < 1e-15, "{r2}");
+        assert!(at(0.5, r2) >= at(5.0, r2), "{r2}");
+    }
+    let text = Kernel::RationalQuadratic(RationalQuadratic { alpha: 0.25 }).to_string();
+    assert_eq!(text.parse::<Kernel>().unwrap().to_string(), text);
+    let written: Kernel = serde_json::from_str(r#"{"rational_quadratic":{"alpha":0.25}}"#).unwrap();
+    assert_eq!(written.to_string(), text);
 }
 
 #[test]

@@ -24,11 +24,19 @@ pub enum Kernel {
     Matern32,
     /// Matérn, smoothness 5/2.
     Matern52,
+    /// Rational quadratic: squared exponentials of many lengths.
+    RationalQuadratic(RationalQuadratic),
 }
 
 impl Kernel {
     /// Every kernel, with the default parameters.
-    pub const ALL: [Self; 4] = [Self::Rbf, Self::Matern12, Self::Matern32, Self::Matern52];
+    pub const ALL: [Self; 5] = [
+        Self::Rbf,
+        Self::Matern12,
+        Self::Matern32,
+        Self::Matern52,
+        Self::RationalQuadratic(RationalQuadratic { alpha: ALPHA }),
+    ];
 }
 
 /// Evaluates an expression with the [`Shape`] of a kernel, compiled for each: loops inside do not ask which it is.
@@ -52,6 +60,7 @@ macro_rules! for_kernel {
                 let $shape = Matern52;
                 $work
             }
+            Kernel::RationalQuadratic($shape) => $work,
         }
     }};
 }
@@ -164,6 +173,40 @@ impl Shape for Matern52 {
     fn length_weight(self, k: f64, r2: f64) -> f64 {
         let s = SQRT_5 * r2.sqrt();
         5.0 / 3.0 * k * (1.0 + s) / (1.0 + s + s * s / 3.0)
+    }
+}
+
+/// (1 + r²/2α)^−α
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RationalQuadratic {
+    /// Shape: small values mix lengths of many sizes, large ones are the squared exponential.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub alpha: f64,
+}
+
+const ALPHA: f64 = 1.0;
+
+impl Default for RationalQuadratic {
+    fn default() -> Self {
+        Self { alpha: ALPHA }
+    }
+}
+
+impl Shape for RationalQuadratic {
+    #[inline]
+    fn correlation(self, r2: f64) -> f64 {
+        (-self.alpha * (0.5 * r2 / self.alpha).ln_1p()).exp()
+    }
+
+    fn covariances(self, variance: f64, r2: &mut [f64]) {
+        r2.iter_mut().for_each(|value| *value = (0.5 * *value / self.alpha).ln_1p());
+        scaled_exp_in_place(r2, -self.alpha, variance);
+    }
+
+    #[inline]
+    fn length_weight(self, k: f64, r2: f64) -> f64 {
+        k / (1.0 + 0.5 * r2 / self.alpha)
     }
 }
 

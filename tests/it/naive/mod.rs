@@ -24,6 +24,7 @@ pub fn kernel(kernel: Kernel, hyper: &Hyper, a: ArrayView1<f64>, b: ArrayView1<f
         Kernel::Matern12 => (-r).exp(),
         Kernel::Matern32 => (1.0 + 3f64.sqrt() * r) * (-3f64.sqrt() * r).exp(),
         Kernel::Matern52 => (1.0 + 5f64.sqrt() * r + 5.0 * r2 / 3.0) * (-5f64.sqrt() * r).exp(),
+        Kernel::RationalQuadratic(shape) => (1.0 + r2 / (2.0 * shape.alpha)).powf(-shape.alpha),
     };
     hyper.variance * rho
 }

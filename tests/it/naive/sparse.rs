@@ -64,6 +64,10 @@ impl Problem {
                 let s = (r2 * 5.0.into()).sqrt();
                 (Extended::ONE + s + s * s / 3.0.into()) * (-s).exp()
             }
+            Kernel::RationalQuadratic(shape) => {
+                assert_eq!(shape.alpha, 1.0, "there is no logarithm here");
+                Extended::ONE / (Extended::ONE + r2 * 0.5.into())
+            }
         };
         hyper.variance * rho
     }
