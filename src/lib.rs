@@ -1,6 +1,6 @@
 //! `stride-pipe`: deep Gaussian-process regression as declarative pipelines over Parquet.
 //!
-//! The way of the data, and the order in which to read the code:
+//! Data flow, and the order in which to read the code:
 //!
 //! ```text
 //! fashion.yaml ─▶ pipeline ─▶ engine ◀──▶ stages ─▶ gp, eval

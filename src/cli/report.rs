@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 /// Arguments of `report`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// Runs: ids, beginnings of them, or `last`; all runs of the results directory unless said
+    /// Runs: ids, beginnings of them, or `last`; default: all runs of the results directory
     runs: Vec<String>,
     #[command(flatten)]
     place: Where,
-    /// Write the page here, or to standard output with `-`; into the results directory unless said
+    /// Write the page here, or to standard output with `-`; default: into the results directory
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -41,7 +41,7 @@ pub struct Args {
     /// How long to wait for another run of this pipeline: `30s`, `10m`, `2h`
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     lock_timeout: Duration,
-    /// Threads to use; as many as there are cores unless said
+    /// Threads to use; default: as many as there are cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Form of the log lines on stderr

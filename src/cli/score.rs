@@ -6,7 +6,7 @@ use super::model::number;
 use super::print;
 use super::progress::ProgressBars;
 use super::run::{command_line, duration, listen_to_signals, start_threads};
-use crate::engine::{Destination, Noting, Origin, ScoreRequest, ScoreSummary, score};
+use crate::engine::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary, ScoringRecord, score};
 use crate::pipeline::{NAME_HELP, is_name};
 use crate::stages::predict::Level;
 use crate::stages::predict::OnInvalid;
@@ -62,7 +62,7 @@ pub struct Args {
     /// How long to wait for another writer of the same output: `30s`, `10m`, `2h`
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     lock_timeout: Duration,
-    /// Threads to use; as many as there are cores unless said
+    /// Threads to use; default: as many as there are cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Form of the log lines on stderr
@@ -91,7 +91,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let threads = start_threads(args.threads)?;
     request.noting = args.results.clone().map(|results| {
         let (name, command) = (args.name.clone(), command_line());
-        Noting { results, name, command, threads }
+        ScoringRecord { results, name, command, threads }
     });
     let cancel = listen_to_signals()?;
     let start = Instant::now();
@@ -104,15 +104,15 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 fn request(args: &Args) -> Result<ScoreRequest, Failure> {
     let usage = |text: String| Failure::new(exit::USAGE, format!("stride-pipe: {text}"));
     let stream = OsStr::new("-");
-    let input = if args.input == stream { Origin::Stdin } else { Origin::Path(args.input.clone()) };
+    let input = if args.input == stream { ScoreInput::Stdin } else { ScoreInput::Path(args.input.clone()) };
     let is_parquet =
         |extension: &OsStr| ["parquet", "parq", "pq"].iter().any(|known| extension.eq_ignore_ascii_case(known));
     let output = if args.output == stream {
-        Destination::Stdout
+        ScoreOutput::Stdout
     } else if args.output.as_os_str().as_encoded_bytes().ends_with(b"/") || args.output.is_dir() {
-        Destination::Directory(args.output.clone())
+        ScoreOutput::Directory(args.output.clone())
     } else if args.output.extension().is_some_and(is_parquet) {
-        Destination::File(args.output.clone())
+        ScoreOutput::File(args.output.clone())
     } else {
         let path = args.output.display();
         return Err(usage(format!("--output {path}: end it in .parquet for one file, or in / for a directory")));

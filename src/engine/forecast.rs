@@ -4,7 +4,7 @@ use super::error::RunError;
 use super::plan::{Case, Plan, PlannedStage, Preview};
 use super::walk::{Reads, Visitor, fold, place, walk};
 use crate::stages::job::{Key, reason};
-use crate::stages::{Context, Scope, Sources, StageError};
+use crate::stages::{Context, Frequency, Sources, StageError};
 use crate::store::{Cache, ResultsDir};
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ impl Forecast<'_> {
 
 impl Visitor for Forecast<'_> {
     fn passes_over(&mut self, stage: &PlannedStage) -> Result<bool, RunError> {
-        if stage.stage.scope() == Scope::Run {
+        if stage.stage.frequency() == Frequency::PerRun {
             // Written whenever there is a run, but no reason for one.
             let reason = "written once, when all cases are done".to_owned();
             let work = self.previews.iter().any(|preview| preview.run > 0);

@@ -7,8 +7,8 @@ use super::record;
 use super::resume::Resume;
 use super::walk::{Reads, Visitor, fold, place, walk};
 use crate::stages::job::{Cancel, Finished, Key, Listener, Record, Stopwatch, Task, reason};
-use crate::stages::{Collecting, Context, Job, Scope, Sources, StageError, Work};
-use crate::store::{Cache, CacheEntry, StoreError, read_table, write_rows};
+use crate::stages::{Collecting, Context, Frequency, Job, Sources, StageError, Work};
+use crate::store::{Cache, CacheEntry, StoreError, read_known, write_rows};
 use crate::tables::{MetricRow, TimingRow};
 use serde_json::json;
 use std::path::PathBuf;
@@ -189,7 +189,7 @@ impl<'a> Runner<'a> {
         };
         self.record.cached.insert(key.hash.clone());
         context.cache.remember(&place, &key.parts)?;
-        let timings: Vec<TimingRow> = read_table(&entry.file(TIMINGS))?;
+        let timings: Vec<TimingRow> = read_known(&entry.file(TIMINGS))?;
         let timings: Vec<TimingRow> = timings.into_iter().map(|row| TimingRow { cached, ..row }).collect();
         self.record.add_rows(task, &timings)?;
         *(if cached { &mut self.cached } else { &mut self.done }) += 1;
@@ -203,7 +203,7 @@ impl<'a> Runner<'a> {
 impl Visitor for Runner<'_> {
     fn passes_over(&mut self, stage: &PlannedStage) -> Result<bool, RunError> {
         self.check_cancel()?;
-        let of_run = stage.stage.scope() == Scope::Run;
+        let of_run = stage.stage.frequency() == Frequency::PerRun;
         if of_run && !self.of_run.iter().any(|known| known.id == stage.id) {
             let all = self.plan.cases.iter().flat_map(|case| &case.stages);
             self.of_run.extend(all.filter(|other| other.id == stage.id).take(1));

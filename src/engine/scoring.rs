@@ -2,11 +2,11 @@
 
 use super::error::RunError;
 use super::locks::acquire_all;
-use super::note::Noting;
+use super::scoring_record::ScoringRecord;
 use crate::stages::StageError;
 use crate::stages::job::{Cancel, Listener, Progress, Stopwatch, Task};
+use crate::stages::predict::scorer::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
 use crate::stages::predict::{OnInvalid, check_apart};
-use crate::stages::score::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
 use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
 use crate::store::ipc::IpcReader;
 use crate::store::lock::Claims;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Where rows come from.
 #[derive(Clone, Debug)]
-pub enum Origin {
+pub enum ScoreInput {
     /// A file, a directory or a pattern.
     Path(PathBuf),
     /// An Arrow stream on standard input.
@@ -28,7 +28,7 @@ pub enum Origin {
 
 /// Where scores go.
 #[derive(Clone, Debug)]
-pub enum Destination {
+pub enum ScoreOutput {
     File(PathBuf),
     /// A directory with one file per input file.
     Directory(PathBuf),
@@ -41,8 +41,8 @@ pub enum Destination {
 pub struct ScoreRequest {
     /// Directory or file of the model.
     pub model: PathBuf,
-    pub input: Origin,
-    pub output: Destination,
+    pub input: ScoreInput,
+    pub output: ScoreOutput,
     /// Column that identifies rows.
     pub key: Option<String>,
     /// Columns to pass through.
@@ -55,7 +55,7 @@ pub struct ScoreRequest {
     /// How long to wait for another writer of the same output.
     pub lock_timeout: Duration,
     /// Where drift is noted, if anywhere.
-    pub noting: Option<Noting>,
+    pub noting: Option<ScoringRecord>,
 }
 
 /// What came out.
@@ -88,13 +88,13 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     };
     let mut claims = Claims::default();
     match &request.output {
-        Destination::File(path) => claims.add_target(path, false)?,
-        Destination::Directory(path) => claims.add_target(path, true)?,
-        Destination::Stdout => {}
+        ScoreOutput::File(path) => claims.add_target(path, false)?,
+        ScoreOutput::Directory(path) => claims.add_target(path, true)?,
+        ScoreOutput::Stdout => {}
     }
     let _locks = acquire_all(&claims, request.lock_timeout, cancel, listener)?;
     let watch = Stopwatch::start();
-    request.noting.as_ref().map_or(Ok(()), Noting::prepare)?;
+    request.noting.as_ref().map_or(Ok(()), ScoringRecord::prepare)?;
     let options =
         Options { intervals: request.intervals.clone(), variance: request.variance, on_invalid: request.on_invalid };
     let (file, sha256) = ModelFile::load_hashed(&request.model).map_err(|error| failed(error.into()))?;
@@ -121,10 +121,10 @@ fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
     let others = Wanted { key: request.key.clone(), keep: request.keep.clone(), ..Wanted::default() };
     let hint = "give an input that has them; their order does not matter";
     match &request.input {
-        Origin::Path(path) => {
+        ScoreInput::Path(path) => {
             let files = discover(path)?;
             // Scores must not replace rows, nor become rows of the next time.
-            if let Destination::File(output) | Destination::Directory(output) = &request.output {
+            if let ScoreOutput::File(output) | ScoreOutput::Directory(output) = &request.output {
                 check_apart(path, &files, output)?;
             }
             let schema = peek(&files)?;
@@ -136,7 +136,7 @@ fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
             let (layout, files) = (Layout::new(scorer, chunks.columns())?, chunks.files());
             Ok(Input { chunks: Box::new(chunks), layout, files })
         }
-        Origin::Stdin => {
+        ScoreInput::Stdin => {
             let name = Path::new("standard input");
             let reader = IpcReader::open(BufReader::with_capacity(1 << 16, std::io::stdin()), name)?;
             let schema = reader.schema();
@@ -151,18 +151,18 @@ fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
 
 fn sink(request: &ScoreRequest, layout: Layout, files: &[(PathBuf, u64)]) -> Result<Box<dyn Sink>, StageError> {
     Ok(match &request.output {
-        Destination::File(path) => {
+        ScoreOutput::File(path) => {
             sweep(path);
             Box::new(FileSink::create(path, layout)?)
         }
-        Destination::Directory(directory) => {
+        ScoreOutput::Directory(directory) => {
             let input = match &request.input {
-                Origin::Path(path) => path.as_path(),
-                Origin::Stdin => Path::new("scores.parquet"),
+                ScoreInput::Path(path) => path.as_path(),
+                ScoreInput::Stdin => Path::new("scores.parquet"),
             };
             let target = |(file, _): &(PathBuf, u64)| match &request.input {
-                Origin::Path(_) => directory.join(mirrored(input, file)),
-                Origin::Stdin => directory.join(input),
+                ScoreInput::Path(_) => directory.join(mirrored(input, file)),
+                ScoreInput::Stdin => directory.join(input),
             };
             let targets: Vec<PathBuf> = files.iter().map(target).collect();
             for target in &targets {
@@ -170,7 +170,7 @@ fn sink(request: &ScoreRequest, layout: Layout, files: &[(PathBuf, u64)]) -> Res
             }
             Box::new(MirrorSink::new(targets, layout))
         }
-        Destination::Stdout => {
+        ScoreOutput::Stdout => {
             let stdout = BufWriter::with_capacity(1 << 16, std::io::stdout());
             Box::new(IpcSink::open(stdout, Path::new("standard output"), layout)?)
         }

@@ -3,7 +3,7 @@
 use super::error::RunError;
 use super::plan::{Case, Plan, PlannedStage};
 use crate::stages::job::Key;
-use crate::stages::{Context, Output, Prepared, Scope, Sources, Stage, StageError};
+use crate::stages::{Context, Frequency, Output, Preparation, Sources, Stage, StageError};
 use crate::store::Cache;
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ pub fn walk(
     for stage in &case.stages {
         if !visitor.passes_over(stage)? {
             match stage.stage.prepare(&place.context(stage, &outputs)) {
-                Ok(Prepared { output, keys, reads }) => {
+                Ok(Preparation { output, keys, reads }) => {
                     outputs.insert(&stage.id, output);
                     visitor.visit(stage, &place.context(stage, &outputs), (keys, reads))?;
                 }
@@ -101,5 +101,5 @@ pub fn place(pipeline: &str, case: &str, stage: &str, fold: Option<u32>) -> [Str
 
 /// The fold of the n-th piece of work of a stage.
 pub fn fold(stage: &PlannedStage, index: usize) -> Option<u32> {
-    (stage.stage.scope() == Scope::Fold).then_some(index as u32)
+    (stage.stage.frequency() == Frequency::PerFold).then_some(index as u32)
 }

@@ -29,9 +29,11 @@ impl FilePath {
         &self.path
     }
 
-    /// Takes it relative to this directory.
+    /// Takes it relative to this directory; an address (`https://…`) is where it is.
     pub fn locate(&mut self, base: &Path) {
-        self.path = join(base, &self.written);
+        if !self.written.contains("://") {
+            self.path = join(base, &self.written);
+        }
     }
 }
 

@@ -8,14 +8,13 @@ pub mod ingest;
 pub mod job;
 pub mod predict;
 pub mod report;
-pub mod score;
 pub mod split;
 mod stage;
 pub mod train;
 
 pub use stage::{
-    Collecting, Context, Demand, FinishedRun, Job, Model, Models, Output, Placement, Predictions, Prepared, RowCheck,
-    Scope, Sources, Stage, StageKind, Work, lost,
+    Collecting, Context, Demand, FinishedRun, Frequency, Job, Model, Models, Output, Placement, PredictionFiles,
+    Preparation, RowCheck, Sources, Stage, StageKind, Work, lost,
 };
 
 use crate::eval::EvalError;

@@ -44,13 +44,13 @@ pub trait Stage: Any + Debug + Send + Sync {
     }
 
     /// The options that matter to its results, as they stand in the key: those that do not count are not in it.
-    fn counting(&self) -> Json {
+    fn key_options(&self) -> Json {
         Json::Null
     }
 
     /// How often it runs.
-    fn scope(&self) -> Scope {
-        Scope::Case
+    fn frequency(&self) -> Frequency {
+        Frequency::PerCase
     }
 
     /// How many folds its output has, given those of its inputs.
@@ -97,7 +97,7 @@ pub trait Stage: Any + Debug + Send + Sync {
     }
 
     /// What it will do, by what that depends on. Nothing is done yet.
-    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError>;
+    fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError>;
 
     /// Does a piece of work and leaves its result in the draft.
     fn perform(&self, _context: &Context<'_>, _job: &mut Job<'_, '_>) -> Result<Work, StageError> {
@@ -119,7 +119,7 @@ pub trait Stage: Any + Debug + Send + Sync {
         Ok(())
     }
 
-    /// Writes what a stage of scope [`Scope::Run`] is for, once the tables of the run are there.
+    /// Writes what a stage that runs once per run is for, once the tables of the run are there.
     fn write(&self, _run: &FinishedRun<'_>) -> Result<Option<Written>, StageError> {
         Ok(None)
     }
@@ -127,13 +127,11 @@ pub trait Stage: Any + Debug + Send + Sync {
 
 /// How often a stage runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Once for each case.
-    Case,
-    /// Once for each fold of a case.
-    Fold,
+pub enum Frequency {
+    PerCase,
+    PerFold,
     /// Once for all cases together, after them.
-    Run,
+    PerRun,
 }
 
 /// Where a stage stands among all stages of all cases.
@@ -184,7 +182,7 @@ pub struct RowCheck {
 
 /// What a stage is about to do.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct Preparation {
     /// Its output, complete but for work that has yet to be done.
     pub output: Output,
     /// What each piece of that work depends on: one, or one for each fold.
@@ -193,7 +191,7 @@ pub struct Prepared {
     pub reads: Vec<(PathBuf, String)>,
 }
 
-impl Prepared {
+impl Preparation {
     /// An output that takes this work, and reads nothing but what earlier stages left.
     pub const fn new(output: Output, keys: Vec<Key>) -> Self {
         Self { output, keys, reads: Vec::new() }
@@ -210,7 +208,7 @@ pub enum Output {
     /// A model for each fold.
     Models(Rc<Models>),
     /// Predictions of each fold.
-    Predictions(Rc<Predictions>),
+    Predictions(Rc<PredictionFiles>),
     /// A file with rows of the table `metrics`.
     Metrics(PathBuf),
     /// Nothing that other stages could take.
@@ -237,7 +235,7 @@ pub struct Model {
 
 /// Predictions of a stage.
 #[derive(Debug)]
-pub struct Predictions {
+pub struct PredictionFiles {
     /// The method that made them.
     pub method: String,
     /// The models that made them.

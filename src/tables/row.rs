@@ -40,7 +40,7 @@ impl fmt::Display for TableKind {
     }
 }
 
-/// A row of one of the small tables; implemented by the `table!` declarations.
+/// A row of one of the small tables; implemented by the `tables!` declarations.
 pub trait TableRow: Sized {
     const KIND: TableKind;
 

@@ -18,7 +18,7 @@ fn step(train: &str) -> Json {
     let request =
         PlanRequest { file: Path::new("p.yaml"), text: &text, sets: &[], results: None, env: &|_: &str| None };
     let plan = build(&request).unwrap_or_else(|problems| panic!("{train}: {problems:?}"));
-    plan.cases[0].stage("model").unwrap().stage.counting()
+    plan.cases[0].stage("model").unwrap().stage.key_options()
 }
 
 fn options(train: &str) -> Json {

@@ -133,7 +133,7 @@ fn plan(file: &str) -> Plan {
 fn trained(plan: &Plan, stage: &str) -> Vec<(String, Json, u32)> {
     let options = |case: &stride_pipe::engine::plan::Case| {
         let stage = case.stage(stage).unwrap();
-        let method = stage.stage.counting()["method"].as_object().unwrap().clone();
+        let method = stage.stage.key_options()["method"].as_object().unwrap().clone();
         let (name, options) = method.into_iter().next().unwrap();
         (name, options, stage.tasks())
     };
@@ -191,7 +191,7 @@ fn settings_are_the_papers() {
     let fashion = plan("fashion/fashion.yaml");
     let expected: Vec<Said> = [25, 50, 75, 100, 125].map(|m| (10, 400, Some(m), Some(3), Some(1000), 2)).to_vec();
     assert_eq!(said(&fashion), expected);
-    let split = fashion.cases[0].stage("folds").unwrap().stage.counting();
+    let split = fashion.cases[0].stage("folds").unwrap().stage.key_options();
     assert_eq!(split, json!({ "holdout": { "test_fraction": 0.1, "repeats": 5 } }));
     for file in ["toy1d/inducing.yaml", "toy1d/layers.yaml"] {
         assert!(

@@ -36,7 +36,7 @@ enum What {
 /// Which runs a command is about.
 #[derive(Debug, ClapArgs)]
 pub struct Where {
-    /// The results directory; `results` here unless said
+    /// The results directory; default: `results`
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Take the results directory from this pipeline file

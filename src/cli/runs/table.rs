@@ -27,10 +27,10 @@ pub struct Args {
     /// A matrix variable, `method` or `case`
     #[arg(long, default_value = "case", value_name = "VARIABLE")]
     rows: String,
-    /// A matrix variable, `method`, `case`, or `stage`: stages side by side; one column unless said
+    /// A matrix variable, `method`, `case`, or `stage`: stages side by side; default: one column
     #[arg(long, value_name = "VARIABLE")]
     columns: Option<String>,
-    /// Only this stage; a table for each unless said
+    /// Only this stage; default: a table for each
     #[arg(long)]
     stage: Option<String>,
     /// What a cell shows

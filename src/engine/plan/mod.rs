@@ -7,7 +7,7 @@ pub use build::{PlanRequest, build};
 pub use export::{Preview, to_dot, to_json, to_mermaid, to_text};
 
 use crate::pipeline::Redactor;
-use crate::stages::{Demand, Scope, Stage};
+use crate::stages::{Demand, Frequency, Stage};
 use std::path::PathBuf;
 
 /// A pipeline ready to run.
@@ -55,7 +55,7 @@ impl Plan {
     /// How many stage executions there are in all.
     pub fn tasks(&self) -> u64 {
         let of = |case: &Case, once: bool| -> u64 {
-            let counted = case.stages.iter().filter(|stage| (stage.stage.scope() == Scope::Run) == once);
+            let counted = case.stages.iter().filter(|stage| (stage.stage.frequency() == Frequency::PerRun) == once);
             counted.map(|stage| u64::from(stage.tasks())).sum()
         };
         let per_case: u64 = self.cases.iter().map(|case| of(case, false)).sum();
@@ -66,7 +66,7 @@ impl Plan {
 impl PlannedStage {
     /// How often it runs in its case.
     pub fn tasks(&self) -> u32 {
-        if self.stage.scope() == Scope::Fold { self.folds } else { 1 }
+        if self.stage.frequency() == Frequency::PerFold { self.folds } else { 1 }
     }
 
     /// The name of its kind.

@@ -76,7 +76,7 @@ pub enum PriorMean {
 }
 
 /// The training loop.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", default, deny_unknown_fields)]
 #[schemars(rename = "Em")]
 pub struct EmOptions {
@@ -104,7 +104,7 @@ pub struct EmOptions {
     pub draws: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 const fn is_one(draws: &u32) -> bool {
     *draws == 1
 }

@@ -6,9 +6,9 @@ use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, find, text};
 use crate::stages::job::{Key, Stopwatch};
 use crate::stages::predict::Predicted;
 use crate::stages::{
-    Collecting, Context, Job, Output, Predictions, Prepared, Stage, StageError, StageKind, Work, evaluate, lost,
+    Collecting, Context, Job, Output, PredictionFiles, Preparation, Stage, StageError, StageKind, Work, evaluate, lost,
 };
-use crate::store::{read_table, write_rows};
+use crate::store::{read_known, write_rows};
 use crate::tables::MetricRow;
 use crate::tables::predictions::PredictionBlock;
 use schemars::JsonSchema;
@@ -38,7 +38,7 @@ pub struct Evaluate {
 }
 
 impl Evaluate {
-    fn predictions(&self, context: &Context<'_>) -> Result<Rc<Predictions>, StageError> {
+    fn predictions(&self, context: &Context<'_>) -> Result<Rc<PredictionFiles>, StageError> {
         match context.output(&self.input)? {
             Output::Predictions(predictions) => Ok(Rc::clone(predictions)),
             _ => Err(lost(&self.input)),
@@ -55,13 +55,13 @@ impl Stage for Evaluate {
         vec![&self.input]
     }
 
-    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
+    fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {
         let predictions = self.predictions(context)?;
         let (input, method) = (json!(predictions.hashes), json!(predictions.method));
         // With the names, so that what was evaluated before there was a metric is evaluated again.
         let metrics = json!(of_predictions().map(|metric| metric.name).collect::<Vec<_>>());
         let key = Key::new(&KIND, [("input", input), ("method", method), ("metrics", metrics)]);
-        Ok(Prepared::new(Output::Metrics(context.cache.file(&key.hash, METRICS)), vec![key]))
+        Ok(Preparation::new(Output::Metrics(context.cache.file(&key.hash, METRICS)), vec![key]))
     }
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
@@ -70,14 +70,14 @@ impl Stage for Evaluate {
         let blocks = predictions.parts.iter().map(Predicted::block).collect::<Result<Vec<_>, _>>()?;
         let run_id = job.record.run_id.to_string();
         let (stage, case, method) = (context.id, context.case, predictions.method.as_str());
-        let rows = evaluate::run(&evaluate::Context { run_id: &run_id, stage, case, method }, &blocks)?;
+        let rows = evaluate::run(&evaluate::MetricContext { run_id: &run_id, stage, case, method }, &blocks)?;
         write_rows(&job.draft.file(METRICS), &rows)?;
         let count = blocks.iter().map(PredictionBlock::rows).sum();
         Ok(Work::done(job.record.timing(job.task, "evaluate", watch.read(), count), headline(&rows)))
     }
 
     fn collect(&self, _: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
-        Ok(done.record.add_rows::<MetricRow>(done.task, &read_table(&done.entry.file(METRICS))?)?)
+        Ok(done.record.add_rows::<MetricRow>(done.task, &read_known(&done.entry.file(METRICS))?)?)
     }
 }
 

@@ -8,7 +8,7 @@ pub use source::Source;
 use inspect::Inspection;
 
 use super::job::Stopwatch;
-use super::{Context, Demand, Job, Output, Prepared, RowCheck, Stage, StageError, StageKind, Work};
+use super::{Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
 use crate::pipeline::{FilePath, Kind};
 use crate::store::input::{ColumnQuality, LARGEST, check_quality, check_unique_keys};
 use crate::store::{InputFile, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
@@ -68,10 +68,10 @@ impl Stage for Ingest {
         Some(Inspection::new(self, demand, checks, seed))
     }
 
-    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
+    fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {
         let source = Source::shared(self, context.demand, context.sources)?;
         let reads = source.contents().map(|(path, hash)| (path.to_owned(), hash.to_owned())).collect();
-        Ok(Prepared { keys: vec![source.key.clone()], output: Output::Rows(source), reads })
+        Ok(Preparation { keys: vec![source.key.clone()], output: Output::Rows(source), reads })
     }
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {

@@ -5,7 +5,7 @@ use crate::stages::job::{Stopwatch, Task};
 use crate::stages::split::Folds;
 use crate::stages::train::TrainedModel;
 use crate::stages::{Collecting, Job, Model, StageError, Work};
-use crate::store::{InputTable, ModelFile, read_table, write_predictions, write_rows};
+use crate::store::{InputTable, ModelFile, read_known, write_predictions, write_rows};
 use crate::tables::{HiddenRow, PredictionBlock};
 use ndarray::Axis;
 
@@ -31,7 +31,7 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
 /// Hands hidden layers to the run.
 pub fn collect(stage: &Predict, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
     if stage.hidden {
-        done.record.add_rows::<HiddenRow>(done.task, &read_table(&done.entry.file(HIDDEN))?)?;
+        done.record.add_rows::<HiddenRow>(done.task, &read_known(&done.entry.file(HIDDEN))?)?;
     }
     Ok(())
 }

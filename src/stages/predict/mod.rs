@@ -5,6 +5,7 @@ mod fold;
 mod options;
 mod predicted;
 mod score;
+pub mod scorer;
 
 pub use options::{Level, OnInvalid, Predict};
 pub use predicted::{Predicted, write_predictions_of_run};
@@ -14,8 +15,8 @@ use super::ingest::Source;
 use super::job::Key;
 use super::split::Folds;
 use super::{
-    Collecting, Context, Demand, Job, Model, Models, Output, Placement, Predictions, Prepared, RowCheck, Scope, Stage,
-    StageError, StageKind, Work, lost,
+    Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, PredictionFiles, Preparation,
+    RowCheck, Stage, StageError, StageKind, Work, lost,
 };
 use crate::eval::normal::normal_quantile;
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, is_path};
@@ -57,8 +58,8 @@ impl Stage for Predict {
         if self.published.is_some() { vec![&self.input] } else { vec![&self.model, &self.input] }
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Fold
+    fn frequency(&self) -> Frequency {
+        Frequency::PerFold
     }
 
     fn folds(&self, of: &dyn Fn(&str) -> u32) -> u32 {
@@ -102,13 +103,13 @@ impl Stage for Predict {
         vec![RowCheck { identity, look: Box::new(look) }]
     }
 
-    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
+    fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {
         let mut reads = Vec::new();
         let models = self.models(context, &mut reads)?;
         let rows = Rows::of(context, &self.input)?;
         let key = |(fold, model): (u32, &Model)| {
             let (model, input, fold) = (json!(model.hash), json!(rows.hash()), json!(fold));
-            Key::new(&KIND, [("options", self.counting(&rows)), ("model", model), ("input", input), ("fold", fold)])
+            Key::new(&KIND, [("options", self.options_for(&rows)), ("model", model), ("input", input), ("fold", fold)])
         };
         let keys: Vec<Key> = (0..).zip(&models.models).map(key).collect();
         let part = |key: &Key| Predicted {
@@ -117,13 +118,13 @@ impl Stage for Predict {
             case: context.case.to_owned(),
             scores: matches!(rows, Rows::All(_)),
         };
-        let predictions = Predictions {
+        let predictions = PredictionFiles {
             method: models.method.clone(),
             hashes: keys.iter().map(|key| key.hash.clone()).collect(),
             parts: keys.iter().map(part).collect(),
             models,
         };
-        Ok(Prepared { output: Output::Predictions(Rc::new(predictions)), keys, reads })
+        Ok(Preparation { output: Output::Predictions(Rc::new(predictions)), keys, reads })
     }
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
@@ -190,7 +191,7 @@ impl Predict {
     }
 
     /// The options that matter to the predictions.
-    fn counting(&self, rows: &Rows) -> serde_json::Value {
+    fn options_for(&self, rows: &Rows) -> serde_json::Value {
         let test_rows = matches!(rows, Rows::Test(_));
         let (intervals, variance) = (self.levels(), self.variance);
         let mut options = json!({ "intervals": intervals, "variance": variance, "test_rows": test_rows });

@@ -3,11 +3,11 @@
 use super::{PREDICTIONS, Predict};
 use crate::stages::ingest::Source;
 use crate::stages::job::{Progress, Stopwatch};
-use crate::stages::score::{FileSink, Layout, MirrorSink, Options, PredictionsSink, Scorer, Sink, Tally};
+use crate::stages::predict::scorer::{FileSink, Layout, MirrorSink, Options, PredictionsSink, Scorer, Sink, Tally};
 use crate::stages::{Collecting, Job, Model, StageError, Work};
 use crate::store::input::{ParquetChunks, Wanted, mirrored, sha256_file};
 use crate::store::lock::real;
-use crate::store::{InputFile, ModelFile, copy_atomic, peek, read_table, sweep, write_rows};
+use crate::store::{InputFile, ModelFile, copy_atomic, peek, read_known, sweep, write_rows};
 use crate::tables::MetricRow;
 use serde_json::json;
 use std::collections::HashSet;
@@ -69,7 +69,7 @@ fn refuse_overlap(stage: &Predict, source: &Source) -> Result<(), StageError> {
 
 /// Hands drift to the run, and puts the scores where they are asked for; what is there already is left as it is.
 pub fn collect(stage: &Predict, source: &Source, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
-    done.record.add_rows::<MetricRow>(done.task, &read_table(&done.entry.file(DRIFT))?)?;
+    done.record.add_rows::<MetricRow>(done.task, &read_known(&done.entry.file(DRIFT))?)?;
     done.warn()?;
     let Some(output) = &stage.output else { return Ok(()) };
     refuse_overlap(stage, source)?;

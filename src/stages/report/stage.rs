@@ -2,7 +2,7 @@
 
 use super::{Subject, page};
 use crate::pipeline::{Kind, Link, OneOrMore};
-use crate::stages::{Context, FinishedRun, Output, Prepared, Scope, Stage, StageError, StageKind};
+use crate::stages::{Context, FinishedRun, Frequency, Output, Preparation, Stage, StageError, StageKind};
 use crate::store::{Written, write_atomic};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,12 +34,12 @@ impl Stage for Report {
         self.input.0.iter().map(String::as_str).collect()
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Run
+    fn frequency(&self) -> Frequency {
+        Frequency::PerRun
     }
 
-    fn prepare(&self, _: &Context<'_>) -> Result<Prepared, StageError> {
-        Ok(Prepared::new(Output::Nothing, Vec::new()))
+    fn prepare(&self, _: &Context<'_>) -> Result<Preparation, StageError> {
+        Ok(Preparation::new(Output::Nothing, Vec::new()))
     }
 
     fn write(&self, run: &FinishedRun<'_>) -> Result<Option<Written>, StageError> {

@@ -2,7 +2,7 @@
 
 use super::ingest::Source;
 use super::job::{Key, Stopwatch};
-use super::{Context, Demand, Job, Output, Prepared, RowCheck, Stage, StageError, StageKind, Work};
+use super::{Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
 use crate::eval::folds::{Fold, holdout, kfold};
 use crate::gp::random::{StreamKey, below};
 use crate::pipeline::tree::{Entry, Node, Value};
@@ -153,7 +153,7 @@ impl Stage for Split {
         vec![&self.input]
     }
 
-    fn counting(&self) -> Json {
+    fn key_options(&self) -> Json {
         json!(self.way())
     }
 
@@ -182,10 +182,10 @@ impl Stage for Split {
         }]
     }
 
-    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
+    fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {
         let folds = Folds::new(self, &context.rows_of(&self.input)?, context.seed);
         let keys = vec![folds.key.clone()];
-        Ok(Prepared::new(Output::Folds(Rc::new(folds)), keys))
+        Ok(Preparation::new(Output::Folds(Rc::new(folds)), keys))
     }
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
@@ -212,7 +212,7 @@ pub struct Folds {
 impl Folds {
     /// Folds yet to be drawn.
     fn new(split: &Split, source: &Rc<Source>, seed: u64) -> Self {
-        let parts = [("options", split.counting()), ("input", json!(source.key.hash)), ("seed", json!(seed))];
+        let parts = [("options", split.key_options()), ("input", json!(source.key.hash)), ("seed", json!(seed))];
         let (key, source) = (Key::new(&KIND, parts), Rc::clone(source));
         Self { source, key, split: split.clone(), seed, drawn: OnceCell::new() }
     }

@@ -64,7 +64,7 @@ fn check_bounds(deep: &Node, problems: &mut Diagnostics) {
     let (Some(u_min), Some(u_max)) = (number(low), number(high)) else { return };
     if u_min >= u_max {
         let message = format!("`u_min` is {u_min}, which is not below `u_max`, {u_max}");
-        let help = "what a hidden layer says lies between the two: make room, or leave one out";
+        let help = "the values of a hidden layer lie between the two: widen the range, or leave one out";
         problems.push(Diagnostic::new(low.node.origin, message).help(help));
     }
 }

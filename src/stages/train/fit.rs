@@ -10,7 +10,7 @@ use crate::stages::job::{Record, Task};
 use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work};
 use crate::store::input::{SourceFile, sha256_file};
 use crate::store::model::{InputDigest, TrainingSummary, publish};
-use crate::store::{CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_table, write_rows};
+use crate::store::{CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_known, write_rows};
 use crate::tables::{Timestamp, TraceRow};
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
@@ -19,7 +19,7 @@ const TRACES: &str = "traces.parquet";
 
 /// Fits the model of a fold.
 pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
-    let options = stage.counting();
+    let options = stage.key_options();
     let folds = context.folds_of(&stage.input)?;
     let table = folds.source.load(job.record)?;
     let number = job.task.fold.map_or(0, |(fold, _)| fold);
@@ -112,7 +112,7 @@ fn summary(
 /// Puts the model of a fold where the run's models are, and publishes it if nothing has to be waited for.
 pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
     CheckpointFile::remove(&CheckpointFile::path(&done.record.results, &done.key.hash));
-    done.record.add_rows::<TraceRow>(done.task, &read_table(&done.entry.file(TRACES))?)?;
+    done.record.add_rows::<TraceRow>(done.task, &read_known(&done.entry.file(TRACES))?)?;
     done.warn()?;
     let fold = done.task.fold_number().unwrap_or(0);
     let trained = context.stages.iter().filter(|(_, other)| std::ptr::eq(other.kind(), stage.kind())).count();
@@ -146,7 +146,7 @@ pub fn chain_metrics(stage: &Train, context: &Context<'_>, record: &mut Record<'
     };
     let run_id = record.run_id.to_string();
     let (stage, case) = (context.id, context.case);
-    let place = evaluate::Context { run_id: &run_id, stage, case, method: &models.method };
+    let place = evaluate::MetricContext { run_id: &run_id, stage, case, method: &models.method };
     let rows = evaluate::chains(&place, &chains)?;
     Ok(record.add_rows(&task, &rows)?)
 }

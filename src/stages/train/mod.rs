@@ -19,8 +19,8 @@ pub use options::{Method, Train};
 
 use super::job::{Key, Record};
 use super::{
-    Collecting, Context, Demand, Job, Model, Models, Output, Placement, Prepared, RowCheck, Scope, Stage, StageError,
-    StageKind, Work,
+    Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Stage,
+    StageError, StageKind, Work,
 };
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
 use crate::store::MODEL_FILE;
@@ -58,12 +58,12 @@ impl Stage for Train {
     }
 
     /// Their text also seeds the random streams, so it is the same for cases that differ in nothing that counts.
-    fn counting(&self) -> Json {
+    fn key_options(&self) -> Json {
         json!({ "scale": self.scale.features, "method": self.used() })
     }
 
-    fn scope(&self) -> Scope {
-        Scope::Fold
+    fn frequency(&self) -> Frequency {
+        Frequency::PerFold
     }
 
     fn folds(&self, of: &dyn Fn(&str) -> u32) -> u32 {
@@ -105,8 +105,8 @@ impl Stage for Train {
         vec![RowCheck { identity, look: Box::new(look) }]
     }
 
-    fn prepare(&self, context: &Context<'_>) -> Result<Prepared, StageError> {
-        let (folds, options) = (context.folds_of(&self.input)?, self.counting());
+    fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {
+        let (folds, options) = (context.folds_of(&self.input)?, self.key_options());
         let key = |fold: u32| {
             let (input, fold, seed) = (json!(folds.key.hash), json!(fold), json!(context.seed));
             Key::new(&KIND, [("options", options.clone()), ("input", input), ("fold", fold), ("seed", seed)])
@@ -115,7 +115,7 @@ impl Stage for Train {
         let model =
             |key: &Key| Model { hash: key.hash.clone(), path: context.cache.file(&key.hash, MODEL_FILE), file: None };
         let models = Models { method: self.method.name().to_owned(), models: keys.iter().map(model).collect() };
-        Ok(Prepared::new(Output::Models(Rc::new(models)), keys))
+        Ok(Preparation::new(Output::Models(Rc::new(models)), keys))
     }
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {

@@ -8,7 +8,7 @@ use crate::stages::predict::Predict;
 use crate::stages::split::Split;
 use crate::stages::{Context, Output, StageError};
 use crate::store::model::{Published, publish};
-use crate::store::{ModelFile, read_table};
+use crate::store::{ModelFile, read_known};
 use crate::tables::MetricRow;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ fn measured(stage: &Train, context: &Context<'_>) -> Result<Vec<Vec<MetricRow>>,
     let mut all = Vec::new();
     for id in stages {
         match context.outputs.get(id.as_str()) {
-            Some(Output::Metrics(path)) => all.push(read_table(path)?),
+            Some(Output::Metrics(path)) => all.push(read_known(path)?),
             // Planned measurements that were not made (`--to`) must not be replaced by others.
             _ => return Ok(Vec::new()),
         }

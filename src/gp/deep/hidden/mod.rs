@@ -115,7 +115,7 @@ impl HiddenOptions {
 ///
 /// Rows of the injective architecture go by the map of the last layer, whatever the representation.
 pub(super) trait Representation: Debug + Send + Sync {
-    /// Refuses what cannot be.
+    /// Rejects options that make no sense.
     fn check(&self) -> Result<(), GpError> {
         Ok(())
     }

@@ -33,7 +33,7 @@ pub struct DeepParts {
     pub inducing: Vec<usize>,
     /// Options that prediction needs (architecture, prior mean and so on), by name.
     pub words: BTreeMap<String, String>,
-    /// NamedNumbers by name; vectors are matrices of one row.
+    /// Matrices by name; vectors are matrices of one row.
     pub numbers: BTreeMap<String, Array2<f64>>,
     /// Mean of F_V over the particles; `None` without inducing points.
     pub bound: Option<f64>,

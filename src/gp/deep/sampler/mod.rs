@@ -18,7 +18,7 @@ pub use hmc::HmcOptions;
 pub use pcn::PcnOptions;
 
 /// The sampler of the E step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(rename = "Sampler")]
 pub enum SamplerOptions {
@@ -35,7 +35,7 @@ impl Default for SamplerOptions {
 }
 
 impl SamplerOptions {
-    /// Everything that is to be known of the sampler.
+    /// The sampler that these options choose.
     pub fn method(&self) -> &dyn SamplerMethod {
         match self {
             Self::Hmc(options) => options,
@@ -44,7 +44,7 @@ impl SamplerOptions {
     }
 }
 
-/// What is to be known of a sampler before it runs, and of its figures afterwards.
+/// A kind of sampler: how it starts, how long it runs, and what to advise when its figures are bad.
 pub trait SamplerMethod {
     /// What its moves are called.
     fn unit(&self) -> &'static str;

@@ -2,7 +2,7 @@
 //! its row of `runs`, and the manifest, last.
 
 use super::error::RunError;
-use super::scoring::{Destination, Origin, ScoreRequest, ScoreSummary};
+use super::scoring::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary};
 use crate::VERSION;
 use crate::stages::job::Stopwatch;
 use crate::store::record::{FileRecord, write_resolved};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 /// Where to note it, and as what.
 #[derive(Clone, Debug)]
-pub struct Noting {
+pub struct ScoringRecord {
     pub results: PathBuf,
     /// What the job is called, in the place of a pipeline's name.
     pub name: String,
@@ -26,7 +26,7 @@ pub struct Noting {
 const STAGE: &str = "score";
 const CASE: &str = "default";
 
-impl Noting {
+impl ScoringRecord {
     /// Makes the results directory, so that a place that cannot be written is found out before hours of scoring.
     pub fn prepare(&self) -> Result<(), RunError> {
         let runs = ResultsDir::new(&self.results).runs_dir();
@@ -92,12 +92,12 @@ fn options(request: &ScoreRequest) -> serde_json::Value {
     json!({ STAGE: {
         "model": request.model.display().to_string(),
         "input": match &request.input {
-            Origin::Path(path) => path.display().to_string(),
-            Origin::Stdin => stream(),
+            ScoreInput::Path(path) => path.display().to_string(),
+            ScoreInput::Stdin => stream(),
         },
         "output": match &request.output {
-            Destination::File(path) | Destination::Directory(path) => path.display().to_string(),
-            Destination::Stdout => stream(),
+            ScoreOutput::File(path) | ScoreOutput::Directory(path) => path.display().to_string(),
+            ScoreOutput::Stdout => stream(),
         },
         "key": request.key,
         "keep": request.keep,

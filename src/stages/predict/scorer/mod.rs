@@ -12,10 +12,10 @@ pub use columns::{Layout, Scored};
 pub use drift::Tally;
 pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
 
-use super::StageError;
-use super::predict::quantiles;
-use super::train::TrainedModel;
+use super::quantiles;
+use crate::stages::StageError;
 use crate::stages::predict::OnInvalid;
+use crate::stages::train::TrainedModel;
 use crate::store::input::{Chunk, Wanted};
 use crate::store::{ModelFile, ModelMeta, StoreError};
 use ndarray::Array2;

@@ -10,7 +10,7 @@ use crate::tables::{MetricRow, PredictionBlock};
 use polars::prelude::{DataFrame, IntoLazy, NamedFrom, PolarsError, Series, col};
 
 /// What the rows of one evaluation have in common.
-pub struct Context<'a> {
+pub struct MetricContext<'a> {
     pub run_id: &'a str,
     /// The stage that computes them.
     pub stage: &'a str,
@@ -20,7 +20,7 @@ pub struct Context<'a> {
 }
 
 /// The metrics of every fold, then their mean and sample standard deviation over the folds.
-pub fn run(context: &Context<'_>, blocks: &[PredictionBlock]) -> Result<Vec<MetricRow>, StageError> {
+pub fn run(context: &MetricContext<'_>, blocks: &[PredictionBlock]) -> Result<Vec<MetricRow>, StageError> {
     let mut rows = Vec::new();
     for block in blocks {
         rows.extend(fold_metrics(context, block)?);
@@ -37,7 +37,7 @@ pub struct ChainFigures {
 }
 
 /// The metrics of the chains of every fold, then their mean and sample standard deviation over the folds.
-pub fn chains(context: &Context<'_>, folds: &[ChainFigures]) -> Result<Vec<MetricRow>, StageError> {
+pub fn chains(context: &MetricContext<'_>, folds: &[ChainFigures]) -> Result<Vec<MetricRow>, StageError> {
     let of_fold = |chains: &ChainFigures| {
         let (fold, rows) = (chains.fold, chains.rows);
         let row =
@@ -47,7 +47,7 @@ pub fn chains(context: &Context<'_>, folds: &[ChainFigures]) -> Result<Vec<Metri
     with_summary(context, folds.iter().flat_map(of_fold).collect())
 }
 
-impl Context<'_> {
+impl MetricContext<'_> {
     fn row(
         &self,
         (fold, split): (Option<i32>, &str),
@@ -71,7 +71,7 @@ impl Context<'_> {
     }
 }
 
-fn with_summary(context: &Context<'_>, mut rows: Vec<MetricRow>) -> Result<Vec<MetricRow>, StageError> {
+fn with_summary(context: &MetricContext<'_>, mut rows: Vec<MetricRow>) -> Result<Vec<MetricRow>, StageError> {
     let summary = over_folds(context, &rows).map_err(|error| StageError::Data {
         what: format!("the metrics could not be summarised: {error}"),
         hint: "this is a mistake of the program; please report it".to_owned(),
@@ -80,7 +80,7 @@ fn with_summary(context: &Context<'_>, mut rows: Vec<MetricRow>) -> Result<Vec<M
     Ok(rows)
 }
 
-fn fold_metrics(context: &Context<'_>, block: &PredictionBlock) -> Result<Vec<MetricRow>, StageError> {
+fn fold_metrics(context: &MetricContext<'_>, block: &PredictionBlock) -> Result<Vec<MetricRow>, StageError> {
     let Some(y_true) = &block.y_true else { return Ok(Vec::new()) };
     let noise_variance = block.noise_std.as_ref().and_then(|noise| noise.first()).map(|std| std * std);
     let predictions = Predictions { y_true, y_mean: &block.y_mean, y_std: block.y_std.as_deref(), noise_variance };
@@ -90,7 +90,7 @@ fn fold_metrics(context: &Context<'_>, block: &PredictionBlock) -> Result<Vec<Me
 }
 
 /// Mean and sample standard deviation of the fold values; a metric that no fold defines stays undefined.
-fn over_folds(context: &Context<'_>, rows: &[MetricRow]) -> Result<Vec<MetricRow>, PolarsError> {
+fn over_folds(context: &MetricContext<'_>, rows: &[MetricRow]) -> Result<Vec<MetricRow>, PolarsError> {
     let text = |name: &str, values: Vec<&str>| Series::new(name.into(), values).into();
     let frame = DataFrame::new_infer_height(vec![
         text("metric", rows.iter().map(|row| row.metric.as_str()).collect()),
