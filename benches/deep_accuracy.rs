@@ -135,9 +135,11 @@ fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
     };
     let sampler = match (given.get("pcn"), given.get("hmc").and_then(|text| text.split_once('x'))) {
         (Some(steps), _) => SamplerOptions::Pcn(PcnOptions { steps: steps.parse().unwrap() }),
-        (None, Some((a, b))) => {
-            SamplerOptions::Hmc(HmcOptions { transitions: a.parse().unwrap(), leapfrog: b.parse().unwrap() })
-        }
+        (None, Some((a, b))) => SamplerOptions::Hmc(HmcOptions {
+            transitions: a.parse().unwrap(),
+            leapfrog: b.parse().unwrap(),
+            ..HmcOptions::default()
+        }),
         _ => basis.sampler,
     };
     DeepOptions {

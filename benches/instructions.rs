@@ -70,9 +70,10 @@ fn training() {
     let mut rng = StreamKey::new(1).generator();
     let x = Array2::from_shape_fn((n, d), |_| standard_normal(&mut rng));
     let y: Array1<f64> = x.outer_iter().map(|row| (row[0] + row[1]).sin()).collect();
-    for sampler in
-        [SamplerOptions::Hmc(HmcOptions { transitions: 2, leapfrog: 4 }), SamplerOptions::Pcn(PcnOptions { steps: 20 })]
-    {
+    for sampler in [
+        SamplerOptions::Hmc(HmcOptions { transitions: 2, leapfrog: 4, ..HmcOptions::default() }),
+        SamplerOptions::Pcn(PcnOptions { steps: 20 }),
+    ] {
         let model = small_fit(&x, &y, sampler);
         assert!(model.predict(x.view(), true).unwrap().mean.iter().all(|value| value.is_finite()));
     }

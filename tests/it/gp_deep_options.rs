@@ -67,7 +67,7 @@ fn what_counts_of_the_training_loop_keeps_its_text() {
 #[test]
 fn the_frozen_chain_fits_the_sampler_and_the_draws() {
     let pcn = |steps| SamplerOptions::Pcn(PcnOptions { steps });
-    let hmc = SamplerOptions::Hmc(HmcOptions { transitions: 300, leapfrog: 2 });
+    let hmc = SamplerOptions::Hmc(HmcOptions { transitions: 300, leapfrog: 2, ..HmcOptions::default() });
     for (sampler, final_transitions, draws, expected) in [
         (hmc, None, 1, 50),
         (hmc, None, 70, 70),
@@ -127,7 +127,11 @@ fn everything_in_the_schema_can_be_written() {
         ("final_transitions", nothing()),
         ("draws", json!(em.draws)),
     ]);
-    let HmcOptions { transitions, leapfrog } = HmcOptions::default();
-    accepts::<HmcOptions>(&[("transitions", json!(transitions)), ("leapfrog", json!(leapfrog))]);
+    let HmcOptions { transitions, leapfrog, acceptance } = HmcOptions::default();
+    accepts::<HmcOptions>(&[
+        ("transitions", json!(transitions)),
+        ("leapfrog", json!(leapfrog)),
+        ("acceptance", json!(acceptance)),
+    ]);
     accepts::<PcnOptions>(&[("steps", json!(PcnOptions::default().steps))]);
 }

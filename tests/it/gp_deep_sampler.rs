@@ -7,7 +7,7 @@ use ndarray_linalg::Determinant;
 use rand_chacha::ChaCha8Rng;
 use stride_pipe::eval::normal::{normal_cdf, normal_density};
 use stride_pipe::gp::GpError;
-use stride_pipe::gp::deep::{Chain, DensityAt, LogDensity, SamplerOptions};
+use stride_pipe::gp::deep::{Chain, DensityAt, HmcOptions, LogDensity, SamplerOptions};
 use stride_pipe::gp::random::{standard_normal, uniform};
 
 pub const HMC: SamplerOptions = hmc(1, 5);
@@ -206,6 +206,21 @@ fn adaptation_reaches_its_aim() {
 }
 
 // ---- a plain Hamiltonian transition ----
+
+#[test]
+fn step_sizes_aim_at_the_acceptance_asked_for() {
+    let target = target(400.0, 0.5, f64::INFINITY);
+    let rate = |acceptance: f64| {
+        let kind = SamplerOptions::Hmc(HmcOptions { transitions: 1, leapfrog: 5, acceptance });
+        let (mut chain, mut rng) = (evaluated(kind, &target), generator(21));
+        chain.run(&target, 3000, true, &mut rng).unwrap();
+        chain.sampler.freeze();
+        chain.run(&target, 2000, false, &mut rng).unwrap().rate().unwrap()
+    };
+    for acceptance in [0.6, 0.9] {
+        assert!((rate(acceptance) - acceptance).abs() < 0.06, "{acceptance}: {}", rate(acceptance));
+    }
+}
 
 fn gradient(target: &Gaussian, xi: &[f64]) -> Vec<f64> {
     let (a, b): (Vec<f64>, Vec<f64>) =

@@ -235,7 +235,7 @@ mod tests {
         assert!(read(&silent).is_err_and(|error| error.contains("words")));
     }
 
-    const HMC: SamplerOptions = SamplerOptions::Hmc(HmcOptions { transitions: 12, leapfrog: 8 });
+    const HMC: SamplerOptions = SamplerOptions::Hmc(HmcOptions { transitions: 12, leapfrog: 8, acceptance: 0.8 });
     const PCN: SamplerOptions = SamplerOptions::Pcn(PcnOptions { steps: 400 });
 
     fn said(diagnostics: &ChainDiagnostics, sampler: SamplerOptions) -> Vec<String> {

@@ -13,8 +13,8 @@ use crate::gp::GpError;
 use crate::gp::deep::target::{DensityAt, LogDensity};
 use crate::gp::random::uniform;
 
-/// Probability of acceptance that is aimed at.
-const AIM: f64 = 0.8;
+/// Probability of acceptance that step sizes aim at.
+const ACCEPTANCE: f64 = 0.8;
 /// Step tried first when none is known.
 const FIRST_STEP: f64 = 0.05;
 const SMALLEST_STEP: f64 = 1e-8;
@@ -27,7 +27,7 @@ const DELAY: f64 = 10.0;
 const FORGETTING: f64 = 0.75;
 
 /// Hamiltonian sampler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Hmc")]
 pub struct HmcOptions {
@@ -37,11 +37,20 @@ pub struct HmcOptions {
     /// Steps per transition.
     #[schemars(range(min = 1))]
     pub leapfrog: u32,
+    /// Share of proposals that are accepted, at which step sizes aim.
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub acceptance: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, clippy::float_cmp, reason = "serde requires this signature; a default")]
+fn is_usual(acceptance: &f64) -> bool {
+    *acceptance == ACCEPTANCE
 }
 
 impl Default for HmcOptions {
     fn default() -> Self {
-        Self { transitions: 12, leapfrog: 8 }
+        Self { transitions: 12, leapfrog: 8, acceptance: ACCEPTANCE }
     }
 }
 
@@ -76,13 +85,15 @@ impl SamplerMethod for HmcOptions {
     fn start(&self, _: usize) -> Box<dyn Sampler> {
         let step = FIRST_STEP.ln();
         let leapfrog = self.leapfrog as usize;
-        Box::new(Hmc { leapfrog, step, average: step, anchor: step, error: 0.0, count: 0.0, ready: false })
+        let acceptance = self.acceptance;
+        Box::new(Hmc { leapfrog, acceptance, step, average: step, anchor: step, error: 0.0, count: 0.0, ready: false })
     }
 
     fn restore(&self, _: usize, numbers: &[f64]) -> Option<Box<dyn Sampler>> {
         let [step, average, anchor, error, count, ready] = *numbers else { return None };
         let leapfrog = self.leapfrog as usize;
-        Some(Box::new(Hmc { leapfrog, step, average, anchor, error, count, ready: ready > 0.0 }))
+        let acceptance = self.acceptance;
+        Some(Box::new(Hmc { leapfrog, acceptance, step, average, anchor, error, count, ready: ready > 0.0 }))
     }
 }
 
@@ -90,6 +101,7 @@ impl SamplerMethod for HmcOptions {
 #[derive(Debug)]
 struct Hmc {
     leapfrog: usize,
+    acceptance: f64,
     // Logarithms of the step, of its average, and of what both shrink to.
     step: f64,
     average: f64,
@@ -172,7 +184,7 @@ impl Hmc {
     fn adapt(&mut self, probability: f64) {
         self.count += 1.0;
         let share = 1.0 / (self.count + DELAY);
-        self.error = (1.0 - share) * self.error + share * (AIM - probability);
+        self.error = (1.0 - share) * self.error + share * (self.acceptance - probability);
         let step = self.anchor - self.count.sqrt() / SHRINKAGE * self.error;
         self.step = step.clamp(SMALLEST_STEP.ln(), self.largest_step().ln());
         let weight = self.count.powf(-FORGETTING);
