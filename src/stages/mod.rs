@@ -3,6 +3,7 @@
 //! The engine walks over the stages of a case and knows none of them by name; a stage calls the mathematics (`gp`, `eval`)
 //! and hands tables to the run.
 
+pub mod describe;
 pub mod evaluate;
 pub mod ingest;
 pub mod job;
@@ -27,8 +28,8 @@ use std::sync::LazyLock;
 use thiserror::Error;
 
 /// Every kind of stage, in the order of the documentation.
-pub static KINDS: [&StageKind; 6] =
-    [&ingest::KIND, &split::KIND, &train::KIND, &predict::KIND, &evaluate::KIND, &report::KIND];
+pub static KINDS: [&StageKind; 7] =
+    [&ingest::KIND, &describe::KIND, &split::KIND, &train::KIND, &predict::KIND, &evaluate::KIND, &report::KIND];
 
 /// The language of pipeline files with these kinds.
 pub static LANGUAGE: LazyLock<Language> =

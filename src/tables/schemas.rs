@@ -257,4 +257,30 @@ tables! {
         /// Value, as text.
         pub value: String,
     }
+
+    /// Statistics of the columns of an input.
+    Columns = "columns" version 1 if_any;
+    /// One column of one input.
+    pub struct ColumnRow {
+        /// The run.
+        pub run_id: String,
+        /// Stage that described it.
+        pub stage: String,
+        /// Case.
+        pub case: String,
+        /// Name of the column.
+        pub column: String,
+        /// `feature` or `target`.
+        pub role: String,
+        /// Rows of the input.
+        pub rows: i64,
+        /// Mean; none without rows.
+        pub mean: Option<f64>,
+        /// Population standard deviation.
+        pub std: Option<f64>,
+        /// Smallest value.
+        pub min: Option<f64>,
+        /// Largest value.
+        pub max: Option<f64>,
+    }
 }

@@ -15,6 +15,7 @@ mod commands;
 mod datasets;
 mod deep_plan;
 mod deep_runs;
+mod describe;
 mod docs;
 mod eval;
 mod fingerprints;
