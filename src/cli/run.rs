@@ -41,6 +41,13 @@ pub struct Args {
     /// How long to wait for another run of this pipeline: `30s`, `10m`, `2h`
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     lock_timeout: Duration,
+    #[command(flatten)]
+    work: WorkArgs,
+}
+
+/// How a command that computes for long does so.
+#[derive(Debug, ClapArgs)]
+pub(super) struct WorkArgs {
     /// Threads to use; default: as many as there are cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -52,12 +59,20 @@ pub struct Args {
     quiet: bool,
 }
 
+impl WorkArgs {
+    /// Starts log, progress and threads; returns the number of threads.
+    pub fn start(&self) -> Result<(ProgressBars, usize), Failure> {
+        let progress = ProgressBars::new(self.log_format, self.quiet);
+        logging::start(self.log_format, self.quiet, progress.bars());
+        Ok((progress, start_threads(self.threads)?))
+    }
+}
+
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let plan = load(&args.pipeline)?;
     let mut options = options(args, &plan)?;
-    let progress = ProgressBars::new(args.log_format, args.quiet);
-    logging::start(args.log_format, args.quiet, progress.bars());
-    options.threads = start_threads(args.threads)?;
+    let (progress, threads) = args.work.start()?;
+    options.threads = threads;
     let cancel = listen_to_signals()?;
     let outcome = engine::run(&plan, &options, &cancel, &progress);
     progress.finish();
@@ -141,7 +156,7 @@ fn resume_command(run_id: &str) -> String {
     format!("{} --resume {run_id}", text::command_line(words))
 }
 
-pub(super) fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
+fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = wanted.map_or_else(cores, usize::from);
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| {

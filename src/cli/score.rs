@@ -1,15 +1,12 @@
 //! `stride-pipe score`: scores rows with a trained model, without a pipeline file.
 
 use super::exit::{self, Failure};
-use super::logging::{self, LogFormat};
 use super::model::number;
 use super::print;
-use super::progress::ProgressBars;
-use super::run::{command_line, duration, listen_to_signals, start_threads};
+use super::run::{WorkArgs, command_line, duration, listen_to_signals};
 use crate::engine::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary, ScoringRecord, score};
 use crate::pipeline::{NAME_HELP, is_name};
-use crate::stages::predict::Level;
-use crate::stages::predict::OnInvalid;
+use crate::stages::predict::{Level, OnInvalid};
 use clap::Args as ClapArgs;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -62,15 +59,8 @@ pub struct Args {
     /// How long to wait for another writer of the same output: `30s`, `10m`, `2h`
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     lock_timeout: Duration,
-    /// Threads to use; default: as many as there are cores
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-    /// Form of the log lines on stderr
-    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
-    log_format: LogFormat,
-    /// Log warnings only
-    #[arg(long, short)]
-    quiet: bool,
+    #[command(flatten)]
+    work: WorkArgs,
 }
 
 fn level(text: &str) -> Result<f64, String> {
@@ -86,9 +76,7 @@ fn name(text: &str) -> Result<String, String> {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut request = request(args)?;
-    let progress = ProgressBars::new(args.log_format, args.quiet);
-    logging::start(args.log_format, args.quiet, progress.bars());
-    let threads = start_threads(args.threads)?;
+    let (progress, threads) = args.work.start()?;
     request.noting = args.results.clone().map(|results| {
         let (name, command) = (args.name.clone(), command_line());
         ScoringRecord { results, name, command, threads }

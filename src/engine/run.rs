@@ -35,7 +35,6 @@ pub struct Selected {
     pub force: bool,
     /// Do this stage and all later ones again.
     pub from: Option<String>,
-    /// Stop after this stage.
     pub to: Option<String>,
 }
 

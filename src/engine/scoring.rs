@@ -43,12 +43,9 @@ pub struct ScoreRequest {
     pub model: PathBuf,
     pub input: ScoreInput,
     pub output: ScoreOutput,
-    /// Column that identifies rows.
     pub key: Option<String>,
-    /// Columns to pass through.
     pub keep: Vec<String>,
     pub intervals: Vec<f64>,
-    /// Whether variances are wanted.
     pub variance: bool,
     /// What happens to rows that the model cannot use.
     pub on_invalid: OnInvalid,

@@ -31,7 +31,6 @@ pub(super) enum Element {
 }
 
 impl Element {
-    /// Bytes of one value.
     pub(super) const fn width(self) -> usize {
         match self {
             Self::Bool | Self::I8 | Self::U8 => 1,

@@ -62,7 +62,6 @@ pub struct ImportedColumn {
     /// Type, as Arrow calls it.
     pub data_type: DataType,
     pub nulls: u64,
-    /// Not-a-number and infinite values.
     pub not_finite: u64,
 }
 

@@ -34,10 +34,8 @@ pub struct RunLine {
     pub id: String,
     /// Its pipeline, where that is known.
     pub pipeline: Option<String>,
-    /// What became of it.
     pub status: String,
     pub started: Timestamp,
-    /// How long it took.
     pub seconds: Option<f64>,
     /// Version of the program that made it.
     pub version: Option<String>,
@@ -55,7 +53,6 @@ pub struct RunLine {
 pub struct Best {
     pub stage: String,
     pub case: String,
-    /// The metric that decided.
     pub metric: String,
     pub mean: f64,
     pub std: Option<f64>,
@@ -78,7 +75,6 @@ pub struct RunReport {
     pub predicted: Vec<PredictionCounts>,
     /// Markov chains of some fits.
     pub chains: Vec<ChainTraces>,
-    /// Fits over one feature.
     pub fits: Vec<FitCurve>,
     /// Hidden layers over one or two features.
     pub hidden: Vec<HiddenFit>,
@@ -101,9 +97,7 @@ pub struct About {
     pub file: Option<String>,
     pub status: String,
     pub started: Option<Timestamp>,
-    /// How long it took.
     pub seconds: Option<f64>,
-    /// Version of the program.
     pub version: Option<String>,
     pub seed: Option<u64>,
     pub host: Option<String>,
@@ -159,7 +153,6 @@ pub struct PredictionCounts {
     pub missing: u64,
     /// How predictions and true values lie: cells of a hexagonal grid.
     pub density: Option<HexCounts>,
-    /// Residuals along the prediction.
     pub residuals: Vec<ResidualBin>,
     /// Counts of standardised residuals in equal bins from -4 to 4; the first and last hold everything beyond.
     pub deviations: Vec<u64>,
@@ -174,7 +167,6 @@ pub struct PredictionCounts {
 /// Residuals (true minus predicted) of rows with similar predictions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResidualBin {
-    /// Middle of the predictions.
     pub centre: f64,
     pub rows: u64,
     pub mean: f64,
@@ -209,7 +201,6 @@ pub struct ChainPoint {
     /// Iteration, with the part of it that is done.
     pub at: f64,
     pub log_likelihood: f64,
-    /// Share of accepted proposals.
     pub acceptance: Option<f64>,
     pub variance: f64,
     pub length: Option<f64>,
@@ -225,9 +216,7 @@ pub struct FitCurve {
     pub feature: String,
     pub target: String,
     pub x: Vec<f64>,
-    /// Mean on the grid.
     pub mean: Vec<f64>,
-    /// Deviation of the function.
     pub f_std: Vec<f64>,
     pub y_std: Vec<f64>,
     pub inducing: Vec<f64>,
@@ -254,9 +243,7 @@ pub struct HiddenValue {
     pub x0: f64,
     /// Second coordinate, for inputs of two dimensions.
     pub x1: Option<f64>,
-    /// Mean over the chains.
     pub mean: f64,
-    /// Deviation over the chains.
     pub std: Option<f64>,
 }
 
@@ -289,6 +276,5 @@ pub struct DriftPoint {
     /// The feature it is about.
     pub feature: Option<String>,
     pub value: Option<f64>,
-    /// Rows that were scored.
     pub rows: i64,
 }

@@ -22,7 +22,6 @@ impl HexGrid {
         (self.low, self.high)
     }
 
-    /// Width of a hexagon.
     pub fn width(&self) -> f64 {
         (self.high - self.low) / self.columns
     }

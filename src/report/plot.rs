@@ -9,13 +9,11 @@ use maud::{Markup, Render as _, html};
 /// What is along an axis.
 #[derive(Debug, Clone)]
 pub enum Domain {
-    /// Numbers between two ends.
     Linear(f64, f64),
     /// The same, by powers of ten.
     Log(f64, f64),
     /// Numbers, with a name at these only.
     At((f64, f64), bool, Vec<(f64, String)>),
-    /// Names at equal distances.
     Names(Vec<String>),
 }
 
@@ -24,7 +22,6 @@ pub enum Domain {
 pub struct Axis {
     /// What is written beside it.
     pub label: String,
-    /// What is along it.
     pub domain: Domain,
 }
 
@@ -242,7 +239,6 @@ impl Plot {
         }
     }
 
-    /// Words inside the axes.
     pub fn note(&mut self, (px, py): (f64, f64), words: &str) {
         self.push(&html! { text.note x=(pixel(px)) y=(pixel(py)) { (words) } });
     }

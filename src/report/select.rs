@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A case of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunCase {
-    /// As in the tables.
     pub label: String,
     pub values: Vec<(String, String)>,
 }
@@ -25,9 +24,7 @@ pub fn is_repeat(name: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Panel {
     pub case: String,
-    /// What it is called.
     pub title: String,
-    /// Its colour and shape.
     pub series: usize,
 }
 

@@ -53,7 +53,6 @@ pub enum StageError {
         what: String,
         hint: String,
     },
-    /// The mathematics gave up.
     #[error("{source}; {hint}")]
     Maths { source: GpError, hint: &'static str },
     /// The user asked to stop.

@@ -20,7 +20,6 @@ use std::rc::Rc;
 
 /// A kind of stage: what may be written, and how it becomes a [`Stage`].
 pub struct StageKind {
-    /// What may be written.
     pub language: Kind,
     /// Raised when results change for the same options and inputs: what is in caches is then done again.
     pub version: u32,
@@ -48,7 +47,6 @@ pub trait Stage: Any + Debug + Send + Sync {
         Json::Null
     }
 
-    /// How often it runs.
     fn frequency(&self) -> Frequency {
         Frequency::PerCase
     }
@@ -207,7 +205,6 @@ pub enum Output {
     Folds(Rc<Folds>),
     /// A model for each fold.
     Models(Rc<Models>),
-    /// Predictions of each fold.
     Predictions(Rc<PredictionFiles>),
     /// A file with rows of the table `metrics`.
     Metrics(PathBuf),
@@ -219,7 +216,6 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Models {
     pub method: String,
-    /// One for each fold.
     pub models: Vec<Model>,
 }
 
@@ -251,13 +247,10 @@ pub type Sources = RefCell<Vec<Rc<Source>>>;
 
 /// Where a stage stands: in which pipeline, case and place, and what earlier stages left.
 pub struct Context<'a> {
-    /// Name of the pipeline.
     pub pipeline: &'a str,
-    /// Seed of everything random.
     pub seed: u64,
     pub case: &'a str,
     pub id: &'a str,
-    /// Folds of its output.
     pub folds: u32,
     /// What later stages ask of its rows.
     pub demand: &'a Demand,
@@ -266,7 +259,6 @@ pub struct Context<'a> {
     /// Outputs of the stages that have run.
     pub outputs: &'a HashMap<&'a str, Output>,
     pub cache: &'a Cache,
-    /// Inputs that are known.
     pub sources: &'a Sources,
 }
 
@@ -307,13 +299,10 @@ pub fn lost(stage: &str) -> StageError {
 /// A piece of work being done.
 pub struct Job<'j, 'r> {
     pub task: &'j Task,
-    /// What it depends on.
     pub key: &'j Key,
-    /// Where its result goes.
     pub draft: &'j Draft,
     /// What the run leaves behind.
     pub record: &'j mut Record<'r>,
-    /// The wish to stop.
     pub cancel: &'j Cancel,
     /// The run and the task, by which a run knows again what it did before it was interrupted.
     pub origin: &'j Json,
@@ -324,7 +313,6 @@ pub struct Job<'j, 'r> {
 /// A piece of work that is done, now or earlier.
 pub struct Collecting<'j, 'r> {
     pub task: &'j Task,
-    /// What it depends on.
     pub key: &'j Key,
     pub entry: &'j CacheEntry,
     /// What the run leaves behind.
@@ -359,7 +347,6 @@ impl Work {
 
 /// A run whose tables are written.
 pub struct FinishedRun<'a> {
-    /// What it leaves behind.
     pub record: &'a Record<'a>,
     /// Its manifest as far as it goes.
     pub manifest: &'a Manifest,

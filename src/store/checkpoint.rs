@@ -34,7 +34,6 @@ pub struct CheckpointFile {
     pub key: String,
     /// Which run wrote it, for which piece of work.
     pub origin: Json,
-    /// Iterations that are done.
     pub iteration: u64,
     /// What the phases cost so far.
     pub timings: Vec<PhaseTiming>,

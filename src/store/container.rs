@@ -29,7 +29,6 @@ pub(super) struct FileKind {
     pub noun: &'static str,
     /// Where the description stands in the metadata.
     pub description: &'static str,
-    /// Where the version stands.
     pub version_key: &'static str,
     /// The version this program writes and reads.
     pub version: u32,
@@ -38,7 +37,6 @@ pub(super) struct FileKind {
 /// Why bytes are not what they should be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ContainerError {
-    /// Not ours at all.
     Foreign(String),
     /// Ours, of a version that is not known here.
     Version(String),

@@ -15,20 +15,10 @@ pub(super) const CHECK_PATH: &str =
 pub enum StoreError {
     /// An input that is not there (exit 66).
     #[error("{}: {detail}; {hint}", path.display())]
-    Missing {
-        /// What was looked for.
-        path: PathBuf,
-        detail: String,
-        hint: String,
-    },
+    Missing { path: PathBuf, detail: String, hint: String },
     /// An input that is there but cannot be read: permissions, a failing disk (exit 66).
     #[error("{}: cannot be read: {source}; {}", path.display(), read_hint(source))]
-    Read {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// An input with wrong contents (exit 65).
     #[error("{}{}: {detail}; {hint}", path.display(), Position { column: column.as_deref(), row: *row })]
     Invalid {
@@ -45,12 +35,7 @@ pub enum StoreError {
     Model { path: PathBuf, detail: String, hint: String },
     /// An output that cannot be written: disk full, read-only, no permission (exit 73).
     #[error("{}: cannot be written: {source}; {}", path.display(), write_hint(source))]
-    Write {
-        /// The file or directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     /// Rows that do not fit their table: a mistake of the program (exit 70).
     #[error(transparent)]
     Table(#[from] TableError),

@@ -176,7 +176,6 @@ impl<W: Write> IpcWriter<W> {
         written.map_err(|error| write_error(&self.name, error))
     }
 
-    /// Writes the end marker.
     pub fn finish(mut self) -> Result<(), StoreError> {
         let written = self.writer.finish().and_then(|()| self.writer.flush());
         written.map_err(|error| write_error(&self.name, error))

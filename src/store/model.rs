@@ -29,9 +29,7 @@ const KIND: FileKind =
 /// A model: numbers, and what they mean.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelFile {
-    /// What the model is.
     pub meta: ModelMeta,
-    /// Its numbers by name.
     pub tensors: BTreeMap<String, Tensor>,
 }
 

@@ -17,11 +17,9 @@ use sha2::{Digest as _, Sha256};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     pub run_id: RunId,
-    /// Name of the pipeline.
     pub pipeline: String,
     /// The pipeline file, as given on the command line.
     pub pipeline_file: String,
-    /// How the run ended.
     pub status: String,
     pub version: String,
     pub seed: u64,
@@ -101,7 +99,6 @@ impl Manifest {
         write_atomic(&path, &text)
     }
 
-    /// Reads a run's manifest.
     pub fn load(results: &ResultsDir, run_id: &RunId) -> Result<Self, StoreError> {
         let path = results.manifest_path(run_id);
         let text = fs::read(&path).map_err(|source| match StoreError::read(&path, source) {
@@ -191,7 +188,6 @@ impl EventLog {
             .map_err(|source| StoreError::write(&self.path, source))
     }
 
-    /// Where the log is.
     pub fn path(&self) -> &Path {
         &self.path
     }

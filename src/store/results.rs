@@ -28,7 +28,6 @@ pub struct Footer {
     pub version: String,
     /// Hash of the resolved pipeline.
     pub spec_hash: String,
-    /// Seed of the run.
     pub seed: u64,
 }
 
@@ -38,7 +37,6 @@ pub struct WrittenTable {
     pub kind: TableKind,
     pub path: PathBuf,
     pub rows: u64,
-    /// Size of the file.
     pub bytes: u64,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
@@ -95,7 +93,6 @@ impl ResultsDir {
         self.run_dir(run_id).join("manifest.json")
     }
 
-    /// A run's resolved pipeline.
     pub fn resolved_path(&self, run_id: &RunId) -> PathBuf {
         self.run_dir(run_id).join("resolved.yaml")
     }

@@ -48,7 +48,6 @@ impl RunId {
         &self.text
     }
 
-    /// When the run started.
     pub fn started(&self) -> Timestamp {
         self.started
     }

@@ -26,6 +26,7 @@ fn contract(kind: TableKind) -> &'static str {
             "run_id, stage, case, fold i32, particle i32, iteration i32, phase, step i32, log_likelihood f64, bound f64?, \
              acceptance f64?, step_size f64?, variance f64, length f64?, noise f64, jitter f64, inducing i32"
         }
+        TableKind::Columns => "run_id, stage, case, column, role, rows i64, mean f64?, std f64?, min f64?, max f64?",
         TableKind::Hidden => {
             "run_id, stage, case, fold i32, key, row i64, layer i32, output i32, x1 f64, x2 f64?, mean f64, std f64"
         }

@@ -23,7 +23,6 @@ pub struct Plan {
     pub spec_hash: String,
     /// The resolved pipeline as YAML, secrets masked.
     pub resolved_yaml: String,
-    /// The cases in order.
     pub cases: Vec<Case>,
     /// Hides what came from the environment.
     pub redactor: Redactor,
@@ -36,7 +35,6 @@ pub struct Case {
     pub label: String,
     /// Matrix names and values, as they may be shown.
     pub values: Vec<(String, String)>,
-    /// The stages in order.
     pub stages: Vec<PlannedStage>,
 }
 
@@ -45,7 +43,6 @@ pub struct Case {
 pub struct PlannedStage {
     pub id: String,
     pub stage: Box<dyn Stage>,
-    /// Folds of its output.
     pub folds: u32,
     /// What later stages ask of its rows.
     pub demand: Demand,

@@ -87,24 +87,3 @@ impl JsonSchema for Candidates {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_text_that_cache_keys_are_made_of_stays() -> Result<(), serde_json::Error> {
-        let text = |written: Value| {
-            let options: InducingOptions = serde_json::from_value(written)?;
-            serde_json::to_string(&options)
-        };
-        assert_eq!(text(json!({}))?, r#"{"chosen":{"count":50,"candidates":1000}}"#);
-        assert_eq!(text(json!({ "count": 7, "candidates": "all" }))?, r#"{"chosen":{"count":7,"candidates":null}}"#);
-        assert_eq!(text(json!({ "rows": [3, 17], "candidates": 9 }))?, r#"{"given":{"rows":[3,17]}}"#);
-        for wrong in [json!({ "candidates": "some" }), json!({ "count": -1 }), json!({ "points": 3 })] {
-            assert!(text(wrong).is_err());
-        }
-        Ok(())
-    }
-}

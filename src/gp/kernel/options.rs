@@ -120,32 +120,3 @@ impl JsonSchema for Free {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn the_text_that_cache_keys_are_made_of_stays() -> Result<(), serde_json::Error> {
-        let plain = r#"{"kernel":"rbf","ard":false,"variance":null,"length":null,"noise":null,"optimise":{"variance":true,"length":true,"noise":true}}"#;
-        assert_eq!(serde_json::to_string(&StationaryOptions::default())?, plain);
-        let hyperparameters = Hyperparameters { length: Some(0.5), optimise: Free::NONE, ..Hyperparameters::default() };
-        let options = StationaryOptions { kernel: Kernel::Matern32, ard: true, hyperparameters };
-        let layered = options.without_ard(serde_json::value::Serializer)?.to_string();
-        let text = r#"{"kernel":"matern32","variance":null,"length":0.5,"noise":null,"optimise":{"variance":false,"length":false,"noise":false}}"#;
-        assert_eq!(layered, text);
-        Ok(())
-    }
-
-    #[test]
-    fn what_is_optimised_is_written_in_three_ways() -> Result<(), serde_json::Error> {
-        let read = |optimise: Value| serde_json::from_value::<Hyperparameters>(json!({ "optimise": optimise }));
-        assert_eq!(read(json!(true))?.optimise, Free::ALL);
-        assert_eq!(read(json!(false))?.optimise, Free::NONE);
-        assert_eq!(read(json!(["noise"]))?.optimise, Free { noise: true, ..Free::NONE });
-        assert!(read(json!(["length", "colour"])).is_err() && read(json!(1)).is_err());
-        assert!(serde_json::from_value::<Hyperparameters>(json!({ "lenght": 1 })).is_err());
-        Ok(())
-    }
-}

@@ -9,7 +9,6 @@ use maud::{Markup, PreEscaped};
 /// What is across the chart.
 #[derive(Debug, Clone)]
 pub enum Across {
-    /// Numbers of a variable.
     Numbers(Vec<f64>),
     Names(Vec<String>),
 }
@@ -17,7 +16,6 @@ pub enum Across {
 /// One line.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// Its colour and shape.
     pub series: usize,
     /// Its points, in order.
     pub points: Vec<LinePoint>,
@@ -30,7 +28,6 @@ pub struct LinePoint {
     pub at: usize,
     pub mean: f64,
     pub std: Option<f64>,
-    /// Its values in words.
     pub words: String,
 }
 

@@ -15,7 +15,6 @@ pub struct MetricContext<'a> {
     /// The stage that computes them.
     pub stage: &'a str,
     pub case: &'a str,
-    /// Method of the model.
     pub method: &'a str,
 }
 

@@ -17,9 +17,7 @@ pub struct Inspection {
     pub written: String,
     /// Files, as far as they could be found.
     pub files: usize,
-    /// Rows of all files.
     pub rows: u64,
-    /// Size of all files.
     pub bytes: u64,
     /// The columns that are read: key, features, target, others.
     pub columns: Vec<Inspected>,

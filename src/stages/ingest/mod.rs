@@ -136,7 +136,6 @@ impl Ingest {
         problems
     }
 
-    /// Columns that say nothing.
     fn warnings(&self, demand: &Demand, table: &InputTable) -> Vec<String> {
         if !demand.trains {
             return Vec::new();

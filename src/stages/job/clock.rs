@@ -24,7 +24,6 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// With what came later.
     pub fn and(self, later: Self) -> Self {
         Self {
             started_at: self.started_at,

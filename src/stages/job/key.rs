@@ -8,9 +8,7 @@ use sha2::{Digest as _, Sha256};
 /// The identity of a piece of work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {
-    /// Hash of all parts.
     pub hash: String,
-    /// The parts by name.
     pub parts: Json,
 }
 

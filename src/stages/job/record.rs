@@ -15,7 +15,6 @@ use std::path::Path;
 
 /// A run in progress.
 pub struct Record<'a> {
-    /// Name of the pipeline.
     pub pipeline: &'a str,
     /// Hides what came from the environment.
     pub redactor: &'a Redactor,
@@ -27,16 +26,13 @@ pub struct Record<'a> {
     pub tables: BTreeMap<TableKind, Vec<RecordBatch>>,
     /// Predictions, which may be larger than memory.
     pub predictions: Vec<Predicted>,
-    /// Files that were read.
     pub inputs: BTreeMap<String, FileRecord>,
-    /// Files that were written.
     pub files: Vec<FileRecord>,
     /// Cache entries that were made or used.
     pub cached: BTreeSet<String>,
 }
 
 impl Record<'_> {
-    /// Writes an event down.
     pub fn event(&self, name: &str, fields: Json) -> Result<(), StoreError> {
         let fields = match self.clean(fields) {
             Json::Object(fields) => fields,

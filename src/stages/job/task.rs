@@ -42,7 +42,6 @@ impl std::fmt::Display for Task {
 #[derive(Clone, Debug)]
 pub struct Finished {
     pub seconds: f64,
-    /// Taken from the cache.
     pub cached: bool,
     /// Why it ran or was skipped.
     pub reason: String,

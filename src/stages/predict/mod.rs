@@ -151,7 +151,6 @@ impl Stage for Predict {
 
 /// The rows to predict.
 enum Rows {
-    /// All of an input.
     All(Rc<Source>),
     /// Those that each fold keeps for testing.
     Test(Rc<Folds>),

@@ -30,7 +30,6 @@ pub struct Subject<'a> {
     pub id: &'a RunId,
     /// Its pipeline, where that is known.
     pub pipeline: Option<&'a str>,
-    /// What became of it.
     pub status: &'a str,
     /// Its manifest, if it has one.
     pub manifest: Option<&'a Manifest>,
@@ -118,7 +117,6 @@ fn input(file: &crate::store::record::FileRecord) -> ReadFile {
 
 /// Which stages and cases are looked at closely.
 struct ShownCases {
-    /// Predict stages and cases.
     predictions: Vec<(String, String)>,
     /// Train stages and cases; an empty stage stands for any.
     fits: Vec<(String, String)>,

@@ -14,7 +14,6 @@ use std::path::Path;
 /// Where a model comes from, beside the numbers.
 pub struct Provenance<'a> {
     pub table: &'a InputTable,
-    /// The rows trained on.
     pub rows: &'a [usize],
     /// The summary that goes into the file.
     pub summary: TrainingSummary,

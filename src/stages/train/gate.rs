@@ -14,9 +14,7 @@ pub struct Gate {
 /// A metric and what it is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// Name of the metric.
     pub metric: String,
-    /// How it is compared.
     pub comparison: Comparison,
     pub bound: f64,
 }

@@ -25,7 +25,6 @@ pub struct TrainedModel {
 /// Predictions in the target's own units.
 pub struct Prediction {
     pub mean: Vec<f64>,
-    /// Standard deviations of observations.
     pub y_std: Option<Vec<f64>>,
     /// Standard deviations of the function.
     pub f_std: Option<Vec<f64>>,

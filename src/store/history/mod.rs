@@ -31,7 +31,6 @@ const TOMBSTONE: &str = "pruned.json";
 pub enum Status {
     Succeeded,
     Failed,
-    /// A signal ended it.
     Interrupted,
     /// No manifest: in progress, or killed.
     Unfinished,
@@ -67,7 +66,6 @@ impl Status {
 #[derive(Debug, Clone)]
 pub struct Run {
     pub id: RunId,
-    /// What became of it.
     pub status: Status,
     /// Its pipeline, where that is known.
     pub pipeline: Option<String>,

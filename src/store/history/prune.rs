@@ -66,11 +66,9 @@ pub enum CacheAction {
 #[derive(Debug)]
 pub struct Prune {
     pub(super) results: ResultsDir,
-    /// The runs that go.
     pub runs: Vec<RunToRemove>,
     /// The runs that were selected and stay.
     pub kept_back: Vec<KeptBack>,
-    /// How many runs stay.
     pub kept: usize,
     /// What happens to the cache.
     pub cache: CacheAction,

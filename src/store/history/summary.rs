@@ -17,7 +17,6 @@ pub struct MetricSummary {
     pub stage: String,
     pub case: String,
     pub metric: String,
-    /// Mean over the folds.
     pub mean: Option<f64>,
     /// Sample standard deviation over the folds.
     pub std: Option<f64>,

@@ -161,7 +161,6 @@ pub(super) fn has_pattern(text: &OsStr) -> bool {
 
 /// One step of a pattern.
 enum PatternStep {
-    /// Taken as it is.
     Literal(PathBuf),
     /// Matches names within one directory; the flag says that it asks for hidden names.
     Name(Box<GlobMatcher>, bool),

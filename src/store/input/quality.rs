@@ -12,7 +12,6 @@ const SHOWN: usize = 5;
 /// What happens to null, NaN and infinite values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InvalidPolicy {
-    /// The input is refused.
     #[default]
     Error,
     /// They stay in the table (null as NaN), and are counted.

@@ -48,7 +48,6 @@ impl InputSchema {
         self.files.first().map_or(&[], |file| &file.columns)
     }
 
-    /// Rows of all files.
     pub fn rows(&self) -> u64 {
         self.files.iter().map(|file| file.rows).sum()
     }

@@ -16,7 +16,6 @@ const SHOWN: usize = 12;
 /// The columns to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Column that identifies rows.
     pub key: Option<String>,
     /// Names or patterns (`f*`). Patterns look at the columns in the files, and leave out key, target and extra columns;
     /// partition columns are features only by name.
@@ -40,7 +39,6 @@ impl Selection {
 /// A selection with patterns replaced by names, known to be in every file with a usable type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// Column that identifies rows.
     pub key: Option<String>,
     /// Features, in the column order of the first file, partition columns last.
     pub features: Vec<String>,
@@ -86,7 +84,6 @@ impl InputSchema {
 struct Patterns {
     /// Names, and what they match where they are patterns.
     wanted: Vec<(String, Option<GlobMatcher>)>,
-    /// Columns with another role.
     taken: BTreeSet<String>,
 }
 

@@ -12,7 +12,6 @@ use crate::store::StoreError;
 
 /// A place that inputs are read from.
 pub(super) trait InputSource: Sync {
-    /// How its paths begin.
     fn prefix(&self) -> &'static str;
 
     /// The files that a path stands for, sorted; at least one.

@@ -19,10 +19,8 @@ pub const LARGEST: f64 = 1e150;
 pub struct Wanted {
     /// Features, by name, in the order of the model.
     pub features: Vec<String>,
-    /// Column that identifies rows.
     pub key: Option<String>,
     pub target: Option<String>,
-    /// Columns to pass through.
     pub keep: Vec<String>,
 }
 
@@ -51,9 +49,7 @@ pub struct Chunk {
 /// A value that a model cannot use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusableValue {
-    /// Row of the chunk.
     pub row: usize,
-    /// Position of the feature.
     pub feature: usize,
     pub what: String,
 }
@@ -63,7 +59,6 @@ pub struct UnusableValue {
 pub struct Columns {
     wanted: Wanted,
     pub key: Option<Field>,
-    /// The fields passed through.
     pub keep: Vec<Field>,
 }
 
@@ -153,7 +148,6 @@ impl ParquetChunks {
         &self.columns
     }
 
-    /// Rows of all files.
     pub fn rows(&self) -> u64 {
         self.batches.known().iter().map(|file| file.rows).sum()
     }

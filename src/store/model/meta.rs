@@ -79,7 +79,6 @@ pub struct Range {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainingSummary {
     pub rows: u64,
-    /// Files they came from.
     pub inputs: Vec<InputDigest>,
     pub seed: u64,
     pub case: String,

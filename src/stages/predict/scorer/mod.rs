@@ -32,7 +32,6 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub intervals: Vec<f64>,
-    /// Whether variances are wanted.
     pub variance: bool,
     /// What happens to rows that the model cannot use.
     pub on_invalid: OnInvalid,
@@ -56,7 +55,6 @@ impl Scorer {
         Ok(Self { model, meta: file.meta.clone(), options, quantiles })
     }
 
-    /// Names of the features.
     pub fn features(&self) -> &[String] {
         &self.meta.feature_names
     }
