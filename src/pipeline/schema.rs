@@ -18,6 +18,7 @@ pub(super) fn strict(kinds: &[&Kind]) -> Json {
     for kind in kinds {
         let mut options = (kind.options)(&mut generator).to_value();
         allow_null(&mut options, kinds);
+        tell_presets(&mut options, kind);
         options.as_object_mut().map(|options| options.remove("required"));
         defaults.insert(kind.name.to_owned(), options);
     }
@@ -26,11 +27,24 @@ pub(super) fn strict(kinds: &[&Kind]) -> Json {
         json!({ "description": "One stage: exactly one kind with its options.", "oneOf": stages });
     let definitions = schema["$defs"].as_object_mut().into_iter().flatten().filter(|(name, _)| *name != "Matrix");
     definitions.for_each(|(_, definition)| allow_null(definition, kinds));
+    for (kind, stage) in kinds.iter().zip(&stages) {
+        let reference = stage["properties"][kind.name]["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
+        reference.and_then(|path| schema.pointer_mut(path)).map(|options| tell_presets(options, kind));
+    }
     schema["$defs"]["Defaults"] = json!({
         "description": "Options shared by all stages of a kind.", "type": "object", "properties": defaults,
         "additionalProperties": false,
     });
     schema
+}
+
+/// Adds to the description of a key which options come with its values.
+fn tell_presets(options: &mut Json, kind: &Kind) {
+    for preset in kind.presets {
+        if let Some(Json::String(description)) = options["properties"][preset.key].get_mut("description") {
+            description.push_str(&format!(" With `{}`: `{}`.", preset.value, preset.options));
+        }
+    }
 }
 
 /// Keys of which a mapping has exactly one, as in the choice of a sampler; the kinds of stages are not among them.
