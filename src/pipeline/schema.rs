@@ -3,6 +3,7 @@
 use super::document::{NAME_PATTERN, Pipeline};
 use super::kind::Kind;
 use serde_json::{Map, Value as Json, json};
+use std::fmt::Write as _;
 
 /// The schema a resolved document is checked against: exactly the types.
 pub(super) fn strict(kinds: &[&Kind]) -> Json {
@@ -29,7 +30,9 @@ pub(super) fn strict(kinds: &[&Kind]) -> Json {
     definitions.for_each(|(_, definition)| allow_null(definition, kinds));
     for (kind, stage) in kinds.iter().zip(&stages) {
         let reference = stage["properties"][kind.name]["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
-        reference.and_then(|path| schema.pointer_mut(path)).map(|options| tell_presets(options, kind));
+        if let Some(options) = reference.and_then(|path| schema.pointer_mut(path)) {
+            tell_presets(options, kind);
+        }
     }
     schema["$defs"]["Defaults"] = json!({
         "description": "Options shared by all stages of a kind.", "type": "object", "properties": defaults,
@@ -42,7 +45,7 @@ pub(super) fn strict(kinds: &[&Kind]) -> Json {
 fn tell_presets(options: &mut Json, kind: &Kind) {
     for preset in kind.presets {
         if let Some(Json::String(description)) = options["properties"][preset.key].get_mut("description") {
-            description.push_str(&format!(" With `{}`: `{}`.", preset.value, preset.options));
+            let _ = write!(description, " With `{}`: `{}`.", preset.value, preset.options);
         }
     }
 }

@@ -170,12 +170,15 @@ impl Demand {
     }
 }
 
+/// What a look at rows says, or why it refuses them; the number is the seed.
+pub type Look = dyn Fn(&InputTable, u64) -> Result<Option<String>, StageError>;
+
 /// A look at rows before anything runs.
 pub struct RowCheck {
     /// Tells it from others: inputs of several cases that are looked at in the same way are looked at once.
     pub identity: String,
     /// What there is to say of the rows, or why they would be refused; the number is the seed.
-    pub look: Box<dyn Fn(&InputTable, u64) -> Result<Option<String>, StageError>>,
+    pub look: Box<Look>,
 }
 
 /// What a stage is about to do.

@@ -200,7 +200,9 @@ impl Shape for RationalQuadratic {
     }
 
     fn covariances(self, variance: f64, r2: &mut [f64]) {
-        r2.iter_mut().for_each(|value| *value = (0.5 * *value / self.alpha).ln_1p());
+        for value in &mut *r2 {
+            *value = (0.5 * *value / self.alpha).ln_1p();
+        }
         scaled_exp_in_place(r2, -self.alpha, variance);
     }
 

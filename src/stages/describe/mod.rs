@@ -71,10 +71,10 @@ fn describe(table: &InputTable) -> Vec<ColumnRow> {
         _ => table.features.column(column),
     };
     let role = |column: usize| if column < features { "feature" } else { "target" };
-    table.quality.iter().enumerate().map(|(column, quality)| row(quality, role(column), values(column))).collect()
+    table.quality.iter().enumerate().map(|(column, quality)| row(quality, role(column), &values(column))).collect()
 }
 
-fn row(quality: &ColumnQuality, role: &str, values: ArrayView1<'_, f64>) -> ColumnRow {
+fn row(quality: &ColumnQuality, role: &str, values: &ArrayView1<'_, f64>) -> ColumnRow {
     let mean = values.mean();
     let variance = |mean: f64| values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
     ColumnRow {

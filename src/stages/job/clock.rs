@@ -24,6 +24,7 @@ pub struct Measured {
 }
 
 impl Measured {
+    #[must_use]
     pub fn and(self, later: Self) -> Self {
         Self {
             started_at: self.started_at,

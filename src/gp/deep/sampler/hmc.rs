@@ -43,7 +43,7 @@ pub struct HmcOptions {
     pub acceptance: f64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, clippy::float_cmp, reason = "serde requires this signature; a default")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_usual(acceptance: &f64) -> bool {
     *acceptance == ACCEPTANCE
 }
