@@ -2,6 +2,7 @@
 
 use crate::sandbox::{Ran, SMALL, Sandbox};
 use polars::prelude::{LazyFrame, PlRefPath, ScanArgsParquet, col};
+use stride_pipe::eval::metrics::of_predictions;
 use stride_pipe::store::{Manifest, ModelFile, ResultsDir, read_predictions, read_table};
 use stride_pipe::tables::{CaseRow, MetricRow, RunRow, TimingRow, TraceRow};
 
@@ -221,7 +222,7 @@ fn tables_are_read_by_directory() {
         .filter(col("stat").eq(polars::prelude::lit("mean")))
         .collect()
         .unwrap();
-    assert_eq!(frame.height(), 24);
+    assert_eq!(frame.height(), 2 * of_predictions().count());
     let pipeline = frame.column("pipeline").unwrap();
     assert_eq!(pipeline.get(0).unwrap().get_str(), Some("small"));
 }
