@@ -3,10 +3,14 @@
 use crate::text::printable;
 use clap::ValueEnum;
 use indicatif::MultiProgress;
+use std::fmt;
 use std::io::Write;
+use std::time::Instant;
+use tracing::{Event, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer, debug_fn};
+use tracing_subscriber::fmt::{FmtContext, MakeWriter};
+use tracing_subscriber::registry::LookupSpan;
 
 /// The form of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,31 +28,31 @@ pub fn start(format: LogFormat, quiet: bool, bars: &MultiProgress) {
         tracing_subscriber::fmt().with_max_level(level).with_target(false).with_writer(AboveBars(bars.clone()));
     // A second start in one process (tests of the library) keeps the first.
     let _ = match format {
-        LogFormat::Json => tracing::subscriber::set_global_default(builder.json().flatten_event(true).finish()),
+        // Every line has the task that it is about: the span that it was written in.
+        LogFormat::Json => {
+            let json = builder.json().flatten_event(true).with_span_list(false);
+            tracing::subscriber::set_global_default(json.finish())
+        }
         LogFormat::Text => {
             // The message says it all; the fields are for programs.
             let message_only = debug_fn(|writer, field, value| match field.name() {
                 "message" => writer.write_str(&printable(&format!("{value:?}"))),
                 _ => Ok(()),
             });
-            let text = builder.with_ansi(false).with_timer(Seconds::start()).fmt_fields(message_only);
+            let text = builder.fmt_fields(message_only).event_format(TextLine(Instant::now()));
             tracing::subscriber::set_global_default(text.finish())
         }
     };
 }
 
-/// Time since the start, in seconds: what a person wants to know of a log line.
-struct Seconds(std::time::Instant);
+/// Seconds since the start, level and message: what a person wants to know.
+struct TextLine(Instant);
 
-impl Seconds {
-    fn start() -> Self {
-        Self(std::time::Instant::now())
-    }
-}
-
-impl tracing_subscriber::fmt::time::FormatTime for Seconds {
-    fn format_time(&self, writer: &mut tracing_subscriber::fmt::format::Writer<'_>) -> std::fmt::Result {
-        write!(writer, "{:8.2}s", self.0.elapsed().as_secs_f64())
+impl<S: Subscriber + for<'a> LookupSpan<'a>, F: for<'a> FormatFields<'a> + 'static> FormatEvent<S, F> for TextLine {
+    fn format_event(&self, context: &FmtContext<'_, S, F>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        write!(writer, "{:8.2}s {:>5} ", self.0.elapsed().as_secs_f64(), event.metadata().level().as_str())?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
     }
 }
 

@@ -147,6 +147,7 @@ fn write_of_run(
 ) -> Result<Option<PathBuf>, RunError> {
     let Some(first) = stages.first() else { return Ok(None) };
     let task = Task::of_run(&first.id, first.kind());
+    let _within = task.span().entered();
     let watch = Stopwatch::start();
     record.listener.task_started(&task);
     record.task_event("task_started", &task, json!({ "key": record.run_id }))?;

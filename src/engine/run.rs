@@ -223,6 +223,7 @@ impl Visitor for Runner<'_> {
         for (index, key) in keys.iter().enumerate() {
             self.check_cancel()?;
             let task = task(stage, context, fold(stage, index).map(|fold| (fold, count)));
+            let _within = task.span().entered();
             let entry = self.perform(stage, context, &task, key)?;
             let mut done = Collecting { task: &task, key, entry: &entry, record: &mut self.record };
             stage.stage.collect(context, &mut done).map_err(|error| unless_store(&task, error))?;

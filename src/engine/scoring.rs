@@ -79,6 +79,7 @@ struct Input {
 /// Scores all rows; the output appears when it is whole.
 pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -> Result<ScoreSummary, RunError> {
     let task = Task::of_run("score", "predict");
+    let _within = task.span().entered();
     let failed = |source: StageError| match (source, cancel.signal()) {
         (StageError::Interrupted { kept }, Some(signal)) => RunError::Interrupted { signal, kept },
         (source, _) => RunError::Stage { task: Box::new(task.clone()), source },

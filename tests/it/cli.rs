@@ -51,6 +51,11 @@ fn json_logs_are_json() {
     let ran = Sandbox::new().run("run small.yaml --log-format json").succeeded();
     let lines: Vec<serde_json::Value> = ran.stderr.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().any(|line| line["stage"] == "model" && line["fold"] == 4 && line["cached"] == false));
+    // Whatever is said while a task is done is within its span, which says whose it is.
+    let of =
+        |line: &&serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains("fold 5 of 5: done"));
+    let span = &lines.iter().find(of).unwrap()["span"];
+    assert_eq!((&span["name"], &span["stage"], &span["kind"]), (&"task".into(), &"model".into(), &"train".into()));
 }
 
 #[test]

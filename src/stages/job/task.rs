@@ -19,6 +19,12 @@ impl Task {
         Self { case: "default".to_owned(), stage: stage.to_owned(), kind, fold: None }
     }
 
+    /// The span of everything that is logged while it is done.
+    pub fn span(&self) -> tracing::Span {
+        let Self { case, stage, kind, .. } = self;
+        tracing::info_span!("task", case, stage, kind, fold = self.fold_number())
+    }
+
     /// The fold as tables count it.
     pub fn fold_number(&self) -> Option<i32> {
         self.fold.map(|(fold, _)| fold as i32)
