@@ -38,6 +38,16 @@ pub enum RunError {
     Changed { run_id: String },
 }
 
+impl RunError {
+    /// What went wrong where a stage's results become files of the run: those are not the fault of the stage.
+    pub fn of_own_files(task: &Task, error: StageError) -> Self {
+        match error {
+            StageError::Store(error) => Self::Store(error),
+            source => Self::Stage { task: Box::new(task.clone()), source },
+        }
+    }
+}
+
 fn kept_text(kept: Option<u64>) -> String {
     kept.map_or_else(String::new, |iteration| format!("; the checkpoint after EM iteration {iteration} is kept"))
 }

@@ -1,12 +1,12 @@
 //! How a run begins and ends on disk: its directory and events first, then all tables, the reports, and last the manifest.
 
 use super::error::RunError;
-use super::plan::{Plan, PlannedStage};
+use super::plan::{Case, Plan, PlannedStage};
 use super::resume;
 use super::run::RunOptions;
+use crate::stages::FinishedRun;
 use crate::stages::job::{Finished, Listener, Record, Stopwatch, Task};
 use crate::stages::predict::write_predictions_of_run;
-use crate::stages::{FinishedRun, StageError};
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, Manifest, ResultsDir, RunId, StoreError, WrittenTable, write_views};
 use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow as _};
@@ -64,8 +64,8 @@ pub fn complete(
     let table = write_predictions_of_run(&record.results, &plan.name, &record.run_id, &footer, &record.predictions)?;
     let rows = table.rows as usize;
     let mut tables = vec![table];
-    let cases = Task::of_run("run", "run");
-    add_cases(record, plan, &cases)?;
+    let whole = Task::of_run("run", "run");
+    add_cases(record, plan)?;
     for kind in TableKind::ALL {
         // Written below, because they are about the writing.
         if matches!(kind, TableKind::Predictions | TableKind::Runs | TableKind::Timings) {
@@ -73,8 +73,8 @@ pub fn complete(
         }
         tables.extend(write_table(record, plan, kind)?);
     }
-    let timing = record.timing(&cases, "write", watch.read(), rows);
-    record.add_rows(&cases, &[timing])?;
+    let timing = record.timing(&whole, "write", watch.read(), rows);
+    record.add_rows(&whole, &[timing])?;
     tables.extend(write_table(record, plan, TableKind::Timings)?);
     record.files.extend(tables.iter().map(|table| FileRecord::table(&record.results, table)).collect::<Vec<_>>());
     let tables = tables.iter().map(|table| (table.kind, table.path.clone())).collect();
@@ -153,10 +153,7 @@ fn write_of_run(
     record.task_event("task_started", &task, json!({ "key": record.run_id }))?;
     let inputs: Vec<String> = stages.iter().flat_map(|stage| stage.stage.inputs()).map(str::to_owned).collect();
     let run = FinishedRun { record, manifest, tables, inputs: &inputs };
-    let written = first.stage.write(&run).map_err(|error| match error {
-        StageError::Store(error) => RunError::Store(error),
-        source => RunError::Stage { task: Box::new(task.clone()), source },
-    })?;
+    let written = first.stage.write(&run).map_err(|error| RunError::of_own_files(&task, error))?;
     let Some(written) = written else { return Ok(None) };
     let outcome = format!("{} kB", written.bytes.div_ceil(1000));
     let (seconds, reason) = (watch.read().wall_s, "all cases are done".to_owned());
@@ -169,20 +166,15 @@ fn footer(plan: &Plan) -> Footer {
     Footer { version: crate::VERSION.to_owned(), spec_hash: plan.spec_hash.clone(), seed: plan.seed }
 }
 
-fn add_cases(record: &mut Record<'_>, plan: &Plan, task: &Task) -> Result<(), StoreError> {
-    let run_id = record.run_id.to_string();
-    let row = |case: &str, name: &str, value: &str| CaseRow {
-        run_id: run_id.clone(),
+fn add_cases(record: &mut Record<'_>, plan: &Plan) -> Result<(), StoreError> {
+    let row = |case: &str, (name, value): &(String, String)| CaseRow {
+        run_id: record.run_id.to_string(),
         case: case.to_owned(),
-        name: name.to_owned(),
-        value: value.to_owned(),
+        name: name.clone(),
+        value: value.clone(),
     };
-    let rows: Vec<CaseRow> = plan
-        .cases
-        .iter()
-        .flat_map(|case| case.values.iter().map(|(name, value)| row(&case.label, name, value)))
-        .collect();
-    let _ = task;
+    let of = |case: &Case| case.values.iter().map(|entry| row(&case.label, entry)).collect::<Vec<_>>();
+    let rows: Vec<CaseRow> = plan.cases.iter().flat_map(of).collect();
     record.tables.entry(TableKind::Cases).or_default().push(CaseRow::batch(&rows)?);
     Ok(())
 }

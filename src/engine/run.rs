@@ -226,10 +226,10 @@ impl Visitor for Runner<'_> {
             let _within = task.span().entered();
             let entry = self.perform(stage, context, &task, key)?;
             let mut done = Collecting { task: &task, key, entry: &entry, record: &mut self.record };
-            stage.stage.collect(context, &mut done).map_err(|error| unless_store(&task, error))?;
+            stage.stage.collect(context, &mut done).map_err(|error| RunError::of_own_files(&task, error))?;
         }
         let task = task(stage, context, None);
-        stage.stage.complete(context, &mut self.record).map_err(|error| unless_store(&task, error))
+        stage.stage.complete(context, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
     }
 
     fn fail(&mut self, stage: &PlannedStage, context: &Context<'_>, error: StageError) -> Result<(), RunError> {
@@ -242,20 +242,12 @@ impl Visitor for Runner<'_> {
 
     fn conclude(&mut self, stage: &PlannedStage, context: &Context<'_>) -> Result<(), RunError> {
         let task = task(stage, context, None);
-        stage.stage.conclude(context, &mut self.record).map_err(|error| unless_store(&task, error))
+        stage.stage.conclude(context, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
     }
 }
 
 fn task(stage: &PlannedStage, context: &Context<'_>, fold: Option<(u32, u32)>) -> Task {
     Task { case: context.case.to_owned(), stage: context.id.to_owned(), kind: stage.kind(), fold }
-}
-
-/// The run's own files are not the fault of a stage.
-fn unless_store(task: &Task, error: StageError) -> RunError {
-    match error {
-        StageError::Store(error) => RunError::Store(error),
-        source => RunError::Stage { task: Box::new(task.clone()), source },
-    }
 }
 
 fn is_write(error: &StageError) -> bool {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub const NAME_PATTERN: &str = "^[a-z][a-z0-9_-]*$";
 
 /// A stride-pipe pipeline.
-#[derive(Deserialize, JsonSchema)]
+#[derive(JsonSchema)]
 #[expect(dead_code, reason = "its values are read from the tree, where positions are known; this is for the schema")]
 #[serde(deny_unknown_fields)]
 pub struct Pipeline {
@@ -32,37 +32,10 @@ pub struct Pipeline {
     /// One case per combination of these values, used as `${matrix.x}`.
     pub matrix: Option<Matrix>,
     /// Options shared by all stages of a kind; what a stage writes itself wins.
-    #[schemars(with = "Option<Defaults>")]
     pub defaults: Option<serde_json::Value>,
     /// The stages in order: an id, and one kind with its options.
-    #[schemars(extend("minProperties" = 1), with = "BTreeMap<String, AnyStage>")]
+    #[schemars(extend("minProperties" = 1))]
     pub stages: BTreeMap<String, serde_json::Value>,
-}
-
-/// Stands for the schema of a stage, which `schema` makes from the kinds that there are.
-struct AnyStage;
-
-impl JsonSchema for AnyStage {
-    fn schema_name() -> Cow<'static, str> {
-        "Stage".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        Schema::default()
-    }
-}
-
-/// Stands for the schema of the options that stages of a kind share.
-struct Defaults;
-
-impl JsonSchema for Defaults {
-    fn schema_name() -> Cow<'static, str> {
-        "Defaults".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        Schema::default()
-    }
 }
 
 /// Any single value.
@@ -80,16 +53,8 @@ impl JsonSchema for Scalar {
     }
 }
 
-/// Matrix variables, each a list of values.
-#[derive(Clone, Debug, Default)]
+/// Matrix variables, each a list of values. Cases are expanded from the tree; this only carries the schema.
 pub struct Matrix;
-
-impl<'de> Deserialize<'de> for Matrix {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Cases are expanded from the tree, where positions are known; the type only carries the schema.
-        serde::de::IgnoredAny::deserialize(deserializer).map(|_| Self)
-    }
-}
 
 impl JsonSchema for Matrix {
     fn schema_name() -> Cow<'static, str> {

@@ -24,6 +24,10 @@ pub(super) fn strict(kinds: &[&Kind]) -> Json {
         defaults.insert(kind.name.to_owned(), options);
     }
     let mut schema = generator.into_root_schema_for::<Pipeline>().to_value();
+    schema["properties"]["stages"]["additionalProperties"] = json!({ "$ref": REFERENCE });
+    let description = schema["properties"]["defaults"]["description"].take();
+    schema["properties"]["defaults"] =
+        json!({ "description": description, "anyOf": [{ "$ref": "#/$defs/Defaults" }, { "type": "null" }] });
     schema["$defs"]["Stage"] =
         json!({ "description": "One stage: exactly one kind with its options.", "oneOf": stages });
     let definitions = schema["$defs"].as_object_mut().into_iter().flatten().filter(|(name, _)| *name != "Matrix");
