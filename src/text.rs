@@ -77,7 +77,7 @@ pub fn roughly(time: Duration) -> String {
 /// A time as people write it, in whole numbers: `30s`, `10m`, `2h`, `30d`. One too long to count is the longest there is.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     match humantime::parse_duration(text) {
-        Ok(time) => text.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some(time),
+        Ok(time) => text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase()).then_some(time),
         Err(humantime::DurationError::NumberOverflow) => Some(Duration::MAX),
         Err(_) => None,
     }

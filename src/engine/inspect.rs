@@ -24,7 +24,7 @@ pub fn inspect(plan: &Plan) -> Vec<Inspection> {
     found.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// The checks of all stages that take these rows, splits first.
+/// The checks of all stages that take these rows, then of those that take them divided.
 fn collect(case: &Case, input: &str, checks: &mut Vec<RowCheck>) {
     let takers: Vec<_> = case.stages.iter().filter(|stage| stage.stage.inputs().last() == Some(&input)).collect();
     for taker in &takers {

@@ -92,7 +92,7 @@ pub fn end(record: &mut Record<'_>, plan: &Plan, options: &RunOptions, status: &
 /// A run's file of a small table; tables that not every pipeline fills are only there where they have rows.
 fn write_table(record: &Record<'_>, plan: &Plan, kind: TableKind) -> Result<Option<WrittenTable>, StoreError> {
     let batches = record.tables.get(&kind).map_or(&[][..], Vec::as_slice);
-    if batches.is_empty() && !kind.is_always_written() {
+    if !kind.is_always_written() && batches.iter().all(|batch| batch.num_rows() == 0) {
         return Ok(None);
     }
     let schema = kind.schema();

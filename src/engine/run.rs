@@ -123,8 +123,7 @@ impl<'a> Runner<'a> {
         let plan: &'a Plan = self.plan;
         for case in &plan.cases {
             let Err(error) = walk(plan, case, (cache, &sources), self) else { continue };
-            // A disk that is full for one case is full for all.
-            let of_this_case = matches!(&error, RunError::Stage { source, .. } if !is_write(source));
+            let of_this_case = matches!(&error, RunError::Stage { source, .. } if !is_everywhere(source));
             if !(self.options.keep_going && of_this_case) {
                 return Err(error);
             }
@@ -250,6 +249,7 @@ fn task(stage: &PlannedStage, context: &Context<'_>, fold: Option<(u32, u32)>) -
     Task { case: context.case.to_owned(), stage: context.id.to_owned(), kind: stage.kind(), fold }
 }
 
-fn is_write(error: &StageError) -> bool {
-    matches!(error, StageError::Store(StoreError::Write { .. }))
+/// A full disk or a bug in one case is one in all of them.
+fn is_everywhere(error: &StageError) -> bool {
+    matches!(error, StageError::Bug(_) | StageError::Store(StoreError::Write { .. } | StoreError::Table(_)))
 }

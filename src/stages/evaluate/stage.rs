@@ -65,9 +65,9 @@ impl Stage for Evaluate {
     }
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
-        let watch = Stopwatch::start();
         let predictions = self.predictions(context)?;
         let blocks = predictions.parts.iter().map(Predicted::block).collect::<Result<Vec<_>, _>>()?;
+        let watch = Stopwatch::start();
         let run_id = job.record.run_id.to_string();
         let (stage, case, method) = (context.id, context.case, predictions.method.as_str());
         let rows = evaluate::run(&evaluate::MetricContext { run_id: &run_id, stage, case, method }, &blocks)?;

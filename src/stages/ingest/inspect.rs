@@ -67,6 +67,8 @@ impl Inspection {
         for check in checks {
             match (check.look)(&table, seed) {
                 Ok(said) => self.splits.extend(said),
+                // Two stages may say the same of the same rows.
+                Err(problem) if self.problems.iter().any(|known| known.to_string() == problem.to_string()) => {}
                 Err(problem) => self.problems.push(problem),
             }
         }

@@ -69,10 +69,10 @@ fn refuse_overlap(stage: &Predict, source: &Source) -> Result<(), StageError> {
 
 /// Hands drift to the run, and puts the scores where they are asked for; what is there already is left as it is.
 pub fn collect(stage: &Predict, source: &Source, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+    refuse_overlap(stage, source)?;
     done.record.add_rows::<MetricRow>(done.task, &read_known(&done.entry.file(DRIFT))?)?;
     done.warn()?;
     let Some(output) = &stage.output else { return Ok(()) };
-    refuse_overlap(stage, source)?;
     let targets: Vec<PathBuf> = if stage.writes_directory() {
         let target = |file: &Path| output.path().join(mirrored(source.stage.path.path(), file));
         source.files().iter().map(|file| target(&file.path)).collect()

@@ -22,6 +22,7 @@ pub static KIND: StageKind = StageKind {
     language: Kind {
         links: &[Link::to("input", &["ingest"])],
         exclusive: &[WAYS],
+        null_words: &["test"],
         check,
         ..Kind::new::<Split>("split", "Divides rows into training and test rows, once per fold.")
     },

@@ -7,7 +7,7 @@ use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
 use crate::stages::job::{Record, Task};
-use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work};
+use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work, lost};
 use crate::store::input::{SourceFile, sha256_file};
 use crate::store::model::{InputDigest, TrainingSummary, publish};
 use crate::store::{CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_known, write_rows};
@@ -131,9 +131,12 @@ pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '
 pub fn chain_metrics(stage: &Train, context: &Context<'_>, record: &mut Record<'_>) -> Result<(), StageError> {
     let Some(Output::Models(models)) = context.outputs.get(context.id) else { return Ok(()) };
     let mut chains = Vec::new();
+    if !stage.method.is_deep() {
+        return Ok(());
+    }
     for (fold, model) in (0..).zip(&models.models) {
-        let entry = context.cache.look_up(&model.hash);
-        chains.extend(entry.and_then(|entry| figures(fold, &entry.notes["more"]["chains"])));
+        let entry = context.cache.look_up(&model.hash).ok_or_else(|| lost(context.id))?;
+        chains.extend(figures(fold, &entry.notes["more"]["chains"]));
     }
     if chains.is_empty() {
         return Ok(());
