@@ -47,6 +47,7 @@ pub mod hyper;
 pub mod inducing;
 pub mod kernel;
 pub mod linalg;
+pub mod neighbours;
 pub mod observer;
 pub mod predict;
 pub mod random;

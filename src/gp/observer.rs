@@ -85,6 +85,8 @@ pub enum Phase {
     Condition,
     /// Hidden layers are being sampled.
     EStep,
+    /// The local layer is being fitted.
+    Local,
     /// Inducing points are exchanged and hyper-parameters moved, given the samples.
     MStep,
 }
@@ -97,6 +99,7 @@ impl Phase {
             Self::Select => "offline.select",
             Self::Condition => "offline.condition",
             Self::EStep => "offline.e_step",
+            Self::Local => "offline.local",
             Self::MStep => "offline.m_step",
         }
     }

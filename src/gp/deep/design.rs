@@ -11,6 +11,7 @@ use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel, column_means};
 use crate::gp::linalg::{add_gram, eigenvectors, gemm_nn};
+use crate::gp::neighbours::Places;
 
 /// Smallest slope's root of the injective architecture, unless given.
 const SMALLEST_SLOPE: f64 = 0.3;
@@ -159,6 +160,15 @@ impl Design {
             return Warped::local(self.kernel, variance, x, &self.x_centre, lengths);
         }
         Warped::stationary(self.kernel, (variance, length), inputs, &self.centre)
+    }
+
+    /// Where the top layer sees rows with features x: `[k, d]` and inputs: `[k, D]`.
+    pub fn places(&self, x: ArrayView2<'_, f64>, inputs: Array2<f64>) -> Places {
+        if self.architecture == Architecture::Convolution {
+            let lengths = inputs.iter().map(|value| self.clamp(*value)).collect();
+            return Places { points: x.to_owned(), lengths: Some(lengths) };
+        }
+        Places { points: inputs, lengths: None }
     }
 
     fn clamp(&self, value: f64) -> f64 {

@@ -7,15 +7,19 @@
 //! | `gradient` | the bound with its gradient in the hyper-parameters |
 //! | `options`, `fit` | the schedule that chooses points and hyper-parameters |
 //! | `linear` | what a fit is compared with, so that it cannot end at "all noise" unnoticed |
+//! | `local` | the layer that remembers training rows |
 //! | `predict` | mean and variance at new rows |
 
 mod fit;
 mod gradient;
 mod linear;
+mod local;
 mod options;
 mod predict;
 mod state;
 mod sums;
+
+use std::sync::Arc;
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
@@ -23,6 +27,7 @@ use super::GpError;
 use super::exact::check_training;
 use super::kernel::{Hyper, Kernel, Stationary, column_means};
 use super::linalg::Cholesky;
+use super::neighbours::{LocalLayer, LocalParts};
 
 pub(crate) use fit::LARGEST_VARIANCE;
 pub use fit::fit;
@@ -57,6 +62,8 @@ pub struct SparseParts {
     pub bound: f64,
     /// ℓ = log N(y | 0, Q + γ²I) of the training rows.
     pub log_likelihood: f64,
+    /// The layer that remembers training rows, if there is one.
+    pub local: Option<LocalParts>,
 }
 
 /// A sparse Gaussian process conditioned on training rows.
@@ -66,6 +73,7 @@ pub struct SparseGp {
     // Follow from the parts; kept because every prediction needs them.
     centre: Vec<f64>,
     inducing: Stationary,
+    local: Option<Arc<LocalLayer>>,
 }
 
 impl SparseGp {
@@ -93,6 +101,7 @@ impl SparseGp {
             jitter: state.jitter(),
             bound: state.bound(),
             log_likelihood: state.log_likelihood(),
+            local: None,
         })
     }
 
@@ -118,7 +127,9 @@ impl SparseGp {
         let centre = column_means(x_m.view());
         let inducing = Stationary::new(parts.kernel, &parts.hyper, x_m.view(), &centre)?;
         let parts = SparseParts { x_m, lower, lower_b, ..parts };
-        Ok(Self { parts, centre, inducing })
+        let mut gp = Self { parts, centre, inducing, local: None };
+        gp.restore_local()?;
+        Ok(gp)
     }
 
     /// What a model file has to hold.

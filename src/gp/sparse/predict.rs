@@ -6,6 +6,7 @@ use super::SparseGp;
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, ROW_TILE, Stationary};
 use crate::gp::linalg::{Side, dot, row_slices, solve_triangular};
+use crate::gp::neighbours::Sites;
 use crate::gp::predict::{Prediction, Tile, in_tiles, not_negative};
 
 impl SparseGp {
@@ -22,7 +23,12 @@ impl SparseGp {
         let mut k_star = Array2::zeros((ROW_TILE, self.inducing.len()));
         stars.tile(0, &self.inducing, k_star.view_mut())?;
         let alpha = parts.alpha.as_slice().unwrap_or_default();
-        let mean = row_slices(&k_star).take(count).map(|row| dot(row, alpha)).collect();
+        let mut mean: Vec<f64> = row_slices(&k_star).take(count).map(|row| dot(row, alpha)).collect();
+        if let Some(local) = &self.local {
+            let sites = Sites { points: stars.points().rows(), lengths: None };
+            let latent = local.predict(&sites, &mut mean, variance)?;
+            return Ok((mean, latent));
+        }
         if !variance {
             return Ok((mean, Vec::new()));
         }

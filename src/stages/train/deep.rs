@@ -1,5 +1,6 @@
 //! Trained deep models: their tensors, figures and warnings.
 
+use super::local;
 use super::tensors::{Tensors, count, counts, integers, matrix, one, optional, rows, scalar, shape};
 use crate::gp::deep::{ChainDiagnostics, DeepGp, DeepParts, EmOptions, SamplerMethod};
 use crate::gp::kernel::{Hyper, Kernel};
@@ -67,6 +68,7 @@ fn parts(file: &ModelFile, kernel: Kernel, hyper: Hyper) -> Result<(DeepParts, V
             draws: count(tensors, "diagnostics.draws")?,
             jitter: one(tensors, "diagnostics.jitter")?,
         },
+        local: local::from_file(file)?,
     };
     Ok((parts, source_rows))
 }
@@ -174,6 +176,7 @@ mod tests {
             bound: Some(-0.0),
             log_likelihood: -1.0 / 3.0,
             diagnostics: good(),
+            local: None,
         }
     }
 

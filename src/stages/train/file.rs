@@ -73,7 +73,7 @@ impl TrainedModel {
             target_mean: meta.target_scaling.mean,
             target_std: meta.target_scaling.std,
         };
-        Ok(Self { feature_names: meta.feature_names.clone(), scaling, predictor })
+        Ok(Self { feature_names: meta.feature_names.clone(), scaling, predictor, local_fit: None })
     }
 }
 

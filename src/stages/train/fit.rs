@@ -34,7 +34,7 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
         state
     });
     // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
-    let stream = StreamKey::new(context.seed).with(&options.to_string()).with_index(u64::from(number));
+    let stream = StreamKey::new(context.seed).with(&stage.stream_options().to_string()).with_index(u64::from(number));
     let outcome = model::fit(stage, &table, fold, &stream, resume, &mut observer);
     if let Some(error) = observer.failure.take() {
         return Err(error.into());

@@ -6,6 +6,7 @@ mod deep;
 mod file;
 mod fit;
 pub mod gate;
+mod local;
 mod memory;
 mod model;
 mod observer;
@@ -36,7 +37,7 @@ pub static KIND: StageKind = StageKind {
         check: check::check,
         ..Kind::new::<Train>("train", "Trains one model per fold.")
     },
-    version: 6,
+    version: 7,
     read: super::read::<Train>,
 };
 
@@ -57,9 +58,12 @@ impl Stage for Train {
         format!("train {}", self.method.name())
     }
 
-    /// Their text also seeds the random streams, so it is the same for cases that differ in nothing that counts.
     fn key_options(&self) -> Json {
-        json!({ "scale": self.scale.features, "method": self.used() })
+        let mut options = self.stream_options();
+        if let Some(local) = self.local() {
+            options["local"] = json!(local);
+        }
+        options
     }
 
     fn frequency(&self) -> Frequency {

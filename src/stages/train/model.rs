@@ -1,11 +1,12 @@
 //! A model that can predict: trained on the training rows of a fold, or read from a file.
 
-use super::deep;
+use super::{deep, local};
 use super::options::{Method, Train};
 use super::predictor::Predictor;
 use crate::eval::folds::Fold;
 use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer, Start};
 use crate::gp::exact;
+use crate::gp::neighbours::LocalFit;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
 use crate::gp::scaling::Scaling;
@@ -20,6 +21,8 @@ pub struct TrainedModel {
     pub(super) feature_names: Vec<String>,
     pub(super) scaling: Scaling,
     pub(super) predictor: Predictor,
+    /// How good a local layer is, if one was fitted.
+    pub(super) local_fit: Option<LocalFit>,
 }
 
 /// Predictions in the target's own units.
@@ -51,13 +54,18 @@ pub fn fit(
     let scaling = Scaling::fit(x.view(), y.view(), stage.scale.features);
     let (x, y) = (scaling.features(x.view()), scaling.target(y.view()));
     let (x_view, y_view) = (x.view(), y.view());
+    let mut local_fit = None;
     let predictor = match stage.method {
         Method::Gp => {
             let gp = exact::fit(x_view, y_view, &stage.exact(), key, observer)?;
             Predictor::Gp { gp: Box::new(gp), y }
         }
         Method::SparseGp => {
-            let gp = sparse::fit(x_view, y_view, &stage.sparse(&fold.train)?, key, observer)?;
+            let mut gp = sparse::fit(x_view, y_view, &stage.sparse(&fold.train)?, key, observer)?;
+            if let Some(options) = stage.local() {
+                let (with, fit) = gp.with_local(x_view, y_view, options, &key.with("local"), observer)?;
+                (gp, local_fit) = (with, Some(fit));
+            }
             let source_rows = source_rows(gp.rows(), fold);
             Predictor::Sparse { gp: Box::new(gp), source_rows }
         }
@@ -66,12 +74,16 @@ pub fn fit(
                 Method::Stride => Start::Sparse(stage.sparse(&fold.train)?),
                 _ => Start::Exact(stage.exact()),
             };
-            let gp = deep_gp::fit(x_view, y_view, &stage.layered(start), key, resume, observer)?;
+            let mut gp = deep_gp::fit(x_view, y_view, &stage.layered(start), key, resume, observer)?;
+            if let Some(options) = stage.local() {
+                let (with, fit) = gp.with_local(x_view, y_view, options, &key.with("local"), observer)?;
+                (gp, local_fit) = (with, Some(fit));
+            }
             let source_rows = source_rows(&gp.parts().inducing, fold);
             Predictor::Deep { gp: Box::new(gp), method: stage.method.name(), source_rows }
         }
     };
-    Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor })
+    Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor, local_fit })
 }
 
 /// Training rows as rows of the source.
@@ -137,7 +149,7 @@ impl TrainedModel {
 
     /// γ², on the training scale.
     fn noise_variance(&self) -> f64 {
-        self.predictor.hyper().noise
+        self.predictor.noise()
     }
 
     /// γ in the target's own units.
@@ -147,7 +159,9 @@ impl TrainedModel {
 
     /// What the user should know about how training with these options went.
     pub fn warnings(&self, stage: &Train) -> Vec<String> {
-        self.predictor.warnings(stage)
+        let mut warnings = self.predictor.warnings(stage);
+        warnings.extend(self.local_fit.as_ref().and_then(local::warning));
+        warnings
     }
 
     /// What the chains of a deep method say about themselves, as metrics; nothing for other methods.

@@ -4,6 +4,7 @@ use crate::gp::deep::{Architecture, DeepOptions, EmOptions, LayerOptions, Start}
 use crate::gp::exact::ExactOptions;
 use crate::gp::inducing::InducingOptions;
 use crate::gp::kernel::{Hyperparameters, Kernel, StationaryOptions};
+use crate::gp::neighbours::{LocalChoice, LocalOptions};
 use crate::gp::scaling::FeatureScaling;
 use crate::gp::sparse::SparseOptions;
 use crate::pipeline::{FilePath, Preset};
@@ -17,7 +18,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         key: "preset",
         value: "paper",
-        options: "{ em: { particles: 50, exchanges: 5, hyperparameters: false, sampler: { pcn: {} }, final_transitions: 0 } }",
+        options: "{ local: false, em: { particles: 50, exchanges: 5, hyperparameters: false, sampler: { pcn: {} }, final_transitions: 0 } }",
     },
     Preset { key: "method", value: "deep_gp", options: "{ deep: { hidden: { method: full } } }" },
 ];
@@ -51,6 +52,9 @@ pub struct Train {
     /// The training loop (`deep_gp`, `stride`).
     #[serde(default)]
     pub em: EmOptions,
+    /// Predictions that remember the training rows nearby (`sparse_gp`, `stride`): options, or false for none.
+    #[serde(default)]
+    pub local: LocalChoice,
     /// A set of defaults: `paper` trains as in the paper. Keys written out win.
     pub preset: Option<PresetName>,
     /// A directory that gets the trained model, replaced in one step; for one case and one fold.
@@ -117,6 +121,12 @@ impl Train {
         self.method.is_deep() && self.deep.architecture == Architecture::Injective
     }
 
+    /// The options whose text seeds the random streams: the same for cases that differ in nothing that counts in training.
+    /// A local layer comes after it, and the model below it is the same with any or none.
+    pub fn stream_options(&self) -> Json {
+        json!({ "scale": self.scale.features, "method": self.used() })
+    }
+
     /// The options that the method uses, under its name; those that it does not use are not there, so they cannot matter.
     pub fn used(&self) -> Json {
         let stationary = self.stationary();
@@ -141,6 +151,11 @@ impl Train {
             }
         };
         json!({ self.method.name(): options })
+    }
+
+    /// The options of the local layer, where the method has one.
+    pub fn local(&self) -> Option<&LocalOptions> {
+        self.local.options().filter(|_| matches!(self.method, Method::SparseGp | Method::Stride))
     }
 
     fn stationary(&self) -> StationaryOptions {

@@ -1,5 +1,6 @@
 //! The trained methods behind one face: predict, describe, and turn into tensors and back.
 
+use super::local;
 use super::deep;
 use super::options::Train;
 use super::tensors::{Tensors, columns, one, rows, scalar, vector};
@@ -8,6 +9,7 @@ use crate::gp::deep::{DeepGp, HiddenLayer};
 use crate::gp::exact::ExactGp;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::predict::Prediction;
+use crate::gp::neighbours::LocalParts;
 use crate::gp::sparse::{SparseGp, SparseParts};
 use crate::store::{ModelFile, Tensor};
 use ndarray::{Array1, Array2};
@@ -60,6 +62,36 @@ impl Predictor {
             Self::Gp { gp, .. } => gp.hyper(),
             Self::Sparse { gp, .. } => gp.hyper(),
             Self::Deep { gp, .. } => &gp.parts().hyper,
+        }
+    }
+
+    /// Noise variance of a prediction's target, on the training scale.
+    pub fn noise(&self) -> f64 {
+        match self {
+            Self::Gp { gp, .. } => gp.hyper().noise,
+            Self::Sparse { gp, .. } => gp.noise(),
+            Self::Deep { gp, .. } => gp.noise(),
+        }
+    }
+
+    /// The local layer, if there is one.
+    pub fn local(&self) -> Option<&LocalParts> {
+        match self {
+            Self::Gp { .. } => None,
+            Self::Sparse { gp, .. } => gp.parts().local.as_ref(),
+            Self::Deep { gp, .. } => gp.parts().local.as_ref(),
+        }
+    }
+
+    /// The same without its local layer.
+    #[must_use]
+    pub fn without_local(self) -> Self {
+        match self {
+            Self::Gp { .. } => self,
+            Self::Sparse { gp, source_rows } => Self::Sparse { gp: Box::new(gp.without_local()), source_rows },
+            Self::Deep { gp, method, source_rows } => {
+                Self::Deep { gp: Box::new(gp.without_local()), method, source_rows }
+            }
         }
     }
 
@@ -149,6 +181,7 @@ impl Predictor {
         if let Self::Deep { gp, source_rows, .. } = self {
             tensors.extend(deep::tensors(gp.parts(), source_rows));
         }
+        tensors.extend(self.local().map(local::tensors).unwrap_or_default());
         tensors
     }
 
@@ -158,6 +191,9 @@ impl Predictor {
             Self::Gp { .. } | Self::Sparse { .. } => BTreeMap::new(),
             Self::Deep { gp, .. } => gp.parts().words.clone(),
         }
+        .into_iter()
+        .chain(self.local().map(local::words).into_iter().flatten())
+        .collect()
     }
 
     /// The method in a model file, or what is wrong with it.
@@ -192,6 +228,7 @@ impl Predictor {
                     jitter: one(tensors, "jitter")?,
                     bound: one(tensors, "bound")?,
                     log_likelihood: one(tensors, "log_likelihood")?,
+                    local: local::from_file(file)?,
                     x_m,
                     kernel,
                     hyper,

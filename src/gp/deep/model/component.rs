@@ -11,12 +11,14 @@ use crate::gp::deep::top::Posterior;
 use crate::gp::deep::warped::Warped;
 use crate::gp::kernel::{Covariance, Hyper};
 use crate::gp::linalg::gemm_nn;
+use crate::gp::neighbours::LocalLayer;
 
 /// Hidden layers and top layer of one particle.
 #[derive(Debug, Clone)]
 pub(super) struct Component {
     pub hidden: Extension,
     pub top: Arc<dyn Posterior>,
+    pub local: Option<Arc<LocalLayer>>,
 }
 
 /// How new rows pass through the hidden layers.
@@ -106,7 +108,7 @@ impl Component {
     }
 
     // For a prediction only the last map counts: injective maps are from the feature itself.
-    fn last_inputs(&self, design: &Design, rows: &NewRows) -> Result<Array2<f64>, GpError> {
+    pub fn last_inputs(&self, design: &Design, rows: &NewRows) -> Result<Array2<f64>, GpError> {
         if let (Extension::Maps(maps), Some(spots)) = (&self.hidden, design.spots(rows.x.view()))
             && let Some(map) = maps.last()
         {
@@ -126,6 +128,9 @@ impl Component {
     ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
         let inputs = self.last_inputs(design, rows)?;
         let stars = design.top(rows.x.view(), inputs.view(), hyper)?;
-        self.top.predict(&stars, hyper, count, variance)
+        let Some(local) = &self.local else { return self.top.predict(&stars, hyper, count, variance) };
+        let (mut mean, _) = self.top.predict(&stars, hyper, count, false)?;
+        let latent = local.predict(&design.places(rows.x.view(), inputs).sites(), &mut mean, variance)?;
+        Ok((mean, latent))
     }
 }

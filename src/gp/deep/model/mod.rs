@@ -5,6 +5,7 @@
 //! combination of architecture, hidden layers and top layer.
 
 mod component;
+mod local;
 mod parts;
 mod predict;
 
@@ -17,6 +18,7 @@ use super::design::Design;
 use super::em::DeepFit;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::neighbours::LocalParts;
 use component::{Bottom, Component};
 
 pub(super) use parts::PartsReader;
@@ -41,6 +43,8 @@ pub struct DeepParts {
     pub log_likelihood: f64,
     /// What the chains said.
     pub diagnostics: ChainDiagnostics,
+    /// The layer that remembers training rows, if there is one.
+    pub local: Option<LocalParts>,
 }
 
 /// A trained deep Gaussian process.
@@ -62,7 +66,9 @@ impl DeepGp {
     /// Restores a model from its parts; its predictions are the same bits.
     pub fn from_parts(parts: DeepParts) -> Result<Self, GpError> {
         let (design, bottom, components) = parts::restore(&parts)?;
-        Ok(Self { parts, design, bottom, components })
+        let mut gp = Self { parts, design, bottom, components };
+        gp.restore_local()?;
+        Ok(gp)
     }
 
     /// What a model file has to hold.

@@ -80,6 +80,7 @@ pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
         bound: fit.chains.iter().map(Chain::bound).sum::<Option<f64>>().map(|total| total / count),
         log_likelihood: fit.chains.iter().map(Chain::log_likelihood).sum::<f64>() / count,
         diagnostics: ChainDiagnostics::new(&fit.frozen, fit.frozen_moves, fit.problem.jitter),
+        local: None,
     })
 }
 
@@ -237,7 +238,7 @@ impl PartsReader<'_> {
             ),
             None => self.layered(design, index)?,
         };
-        Ok(Component { hidden, top: self.top(design, name)?.into() })
+        Ok(Component { hidden, top: self.top(design, name)?.into(), local: None })
     }
 
     fn layered(&self, design: &Design, index: usize) -> Result<Extension, GpError> {

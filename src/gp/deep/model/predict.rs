@@ -79,7 +79,7 @@ impl DeepGp {
     }
 
     // A tile of rows with their start values, and their covariances with the anchors of the first hidden layer.
-    fn begun(&self, x: Array2<f64>) -> Result<NewRows, GpError> {
+    pub(super) fn begun(&self, x: Array2<f64>) -> Result<NewRows, GpError> {
         let start = self.design.start_values(x.view())?;
         let bottom = match &self.bottom {
             Some(bottom) => bottom.covariances(&self.design, x.view())?,

@@ -23,7 +23,9 @@ use crate::gp::inducing::Candidates;
 use crate::gp::kernel::{Covariance, Free, Hyper, Kernel};
 use crate::gp::linalg::Triangle;
 use crate::gp::linalg::panels::{Lane, squares, weighted};
+use crate::gp::neighbours::LeaveOneOut;
 use crate::gp::observer::Observer;
+use crate::gp::predict::not_negative;
 use crate::gp::random::StreamKey;
 use crate::gp::sparse::{JITTER, SparseOptions};
 
@@ -137,6 +139,11 @@ pub(super) trait Posterior: Debug + Send + Sync {
         count: usize,
         variance: bool,
     ) -> Result<(Vec<f64>, Vec<f64>), GpError>;
+    /// What the targets y of training rows would be if their own row had not been seen; `None` where that is not known.
+    fn leave_one_out(&self, rows: &Warped, hyper: &Hyper, y: &[f64]) -> Result<Option<LeaveOneOut>, GpError> {
+        let _ = (rows, hyper, y);
+        Ok(None)
+    }
 }
 
 /// The top layer of a particle in a model, with its covariance at the rows that the model keeps; `name` adds the particle
@@ -191,11 +198,25 @@ impl Posterior for RegressionPosterior {
                 store(left, &mut remaining);
             }
         })?;
-        // max(0) would turn NaN, the answer to an invalid row, into certainty.
-        for value in &mut remaining {
-            *value = if *value < 0.0 { 0.0 } else { *value };
-        }
+        remaining.iter_mut().for_each(|value| *value = not_negative(*value));
         Ok((mean, remaining))
+    }
+
+    fn leave_one_out(&self, rows: &Warped, hyper: &Hyper, y: &[f64]) -> Result<Option<LeaveOneOut>, GpError> {
+        let Some(lower_b) = &self.lower_b else { return Ok(None) };
+        let (m, mut found) = (self.alpha.len(), LeaveOneOut::default());
+        let alpha = self.alpha.as_slice().unwrap_or_default();
+        rows.for_panels(0..y.len(), &self.anchors, None, &mut |rows, k| {
+            let mean = weighted(k, alpha);
+            self.lower.solve(k);
+            let explained = squares(&k[..m]);
+            lower_b.solve(k);
+            let back = squares(&k[..m]);
+            for (i, y) in y[rows].iter().enumerate() {
+                found.push(y - mean[i], hyper.variance - explained[i], back[i], hyper.noise);
+            }
+        })?;
+        Ok(Some(found))
     }
 }
 

@@ -1,0 +1,107 @@
+//! The local layer above the particles of a mixture.
+
+use std::sync::Arc;
+
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, s};
+use rayon::prelude::*;
+
+use super::DeepGp;
+use super::component::Component;
+use crate::gp::GpError;
+use crate::gp::kernel::ROW_TILE;
+use crate::gp::neighbours::{
+    GlobalParticle, LeaveOneOut, LocalFit, LocalOptions, Places, fit_local, kept_rows, rounding_variance,
+};
+use crate::gp::observer::{Observer, Phase};
+use crate::gp::predict::filled;
+use crate::gp::random::StreamKey;
+
+impl DeepGp {
+    /// The same model with a local layer fitted to the training rows x: `[n, d]`, y: `[n]`, where that is better than the
+    /// model alone.
+    pub fn with_local(
+        mut self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        options: &LocalOptions,
+        key: &StreamKey,
+        observer: &mut dyn Observer,
+    ) -> Result<(Self, LocalFit), GpError> {
+        observer.phase(Phase::Local);
+        let kept = kept_rows(x.nrows(), options, key);
+        let (rows, targets) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept));
+        let particles: Vec<GlobalParticle> = self
+            .components
+            .iter()
+            .map(|component| self.global_particle(component, rows.view(), targets.view()))
+            .collect::<Result<_, _>>()?;
+        let (parts, fit) = fit_local(rows.view(), &particles, options, rounding_variance(y), key, observer)?;
+        if fit.is_better() {
+            self.parts.local = Some(parts);
+            self.restore_local()?;
+        }
+        Ok((self, fit))
+    }
+
+    /// The same model without its local layer.
+    #[must_use]
+    pub fn without_local(mut self) -> Self {
+        self.parts.local = None;
+        self.components.iter_mut().for_each(|component| component.local = None);
+        self
+    }
+
+    /// Noise variance of a prediction's target.
+    pub fn noise(&self) -> f64 {
+        self.parts.local.as_ref().map_or(self.parts.hyper.noise, |local| local.noise())
+    }
+
+    // Warps the rows of the local layer again: they are not kept.
+    pub(super) fn restore_local(&mut self) -> Result<(), GpError> {
+        let Some(local) = &self.parts.local else { return Ok(()) };
+        local.check(self.design.x_centre.len(), self.components.len())?;
+        let layers = self
+            .components
+            .par_iter()
+            .enumerate()
+            .map(|(index, component)| local.layer(index, self.places(component, local.x.view())?).map(Arc::new))
+            .collect::<Result<Vec<_>, GpError>>()?;
+        self.components.iter_mut().zip(layers).for_each(|(component, layer)| component.local = Some(layer));
+        Ok(())
+    }
+
+    // Where a particle sees the rows x: [n, d].
+    fn places(&self, component: &Component, x: ArrayView2<'_, f64>) -> Result<Places, GpError> {
+        let mut inputs = Array2::zeros((x.nrows(), self.design.width()));
+        crate::gp::linalg::for_row_blocks(&mut inputs, ROW_TILE, |first, mut part| {
+            let rows = x.slice(s![first..first + part.nrows(), ..]);
+            let tile = self.begun(filled(rows, &self.design.x_centre))?;
+            part.assign(&component.last_inputs(&self.design, &tile)?.slice(s![..rows.nrows(), ..]));
+            Ok(())
+        })?;
+        Ok(self.design.places(x, inputs))
+    }
+
+    fn global_particle(
+        &self,
+        component: &Component,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+    ) -> Result<GlobalParticle, GpError> {
+        let (places, hyper) = (self.places(component, x)?, &self.parts.hyper);
+        let starts: Vec<usize> = (0..x.nrows()).step_by(ROW_TILE).collect();
+        let tile = |first: usize| {
+            let range = s![first..(first + ROW_TILE).min(x.nrows()), ..];
+            let tile = self.begun(filled(x.slice(range), &self.design.x_centre))?;
+            let inputs = component.last_inputs(&self.design, &tile)?;
+            let stars = self.design.top(tile.x.view(), inputs.view(), hyper)?;
+            let y = y.slice(s![first..(first + ROW_TILE).min(x.nrows())]).to_vec();
+            let found = component.top.leave_one_out(&stars, hyper, &y)?;
+            found.ok_or_else(|| GpError::value("a local layer needs a top layer with inducing points"))
+        };
+        let parts: Vec<LeaveOneOut> = starts.into_par_iter().map(tile).collect::<Result<_, GpError>>()?;
+        let mut leave_one_out = LeaveOneOut::default();
+        parts.into_iter().for_each(|part| leave_one_out.append(part));
+        Ok(GlobalParticle { places, leave_one_out })
+    }
+}

@@ -1,0 +1,180 @@
+//! Chooses kernel, variance, length and noise of a local layer: those with the best leave-one-out density.
+
+use ndarray::ArrayView1;
+
+use super::layer::{GlobalParticle, LocalFit};
+use super::likelihood::LocalLikelihood;
+use super::lists::NeighbourLists;
+use super::search::NeighbourIndex;
+use crate::gp::GpError;
+use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
+use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::observer::{Observer, TracePoint};
+use crate::gp::random::{StreamKey, sample_without_replacement};
+
+/// Rows whose densities are compared.
+const ROWS: usize = 3000;
+const STEPS: Settings = Settings { iterations: 40, tolerance: 1e-5 };
+/// Soft bounds lie this factor away from what the data suggest.
+const REACH: f64 = 1e4;
+
+/// 1 − h is positive, but for rounding.
+const LEAST_UNSEEN: f64 = 1e-9;
+
+/// What a global model says of training rows that it has not seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LeaveOneOut {
+    /// Targets less means, `[n]`.
+    pub residuals: Vec<f64>,
+    /// Variances of the targets, noise included, `[n]`.
+    pub variances: Vec<f64>,
+}
+
+impl LeaveOneOut {
+    /// Adds a row of a sparse model: what its mean leaves over of the target, what the inducing points leave over of its
+    /// variance, vᵀB⁻¹v with v = L⁻¹k, and γ².
+    ///
+    /// With h = vᵀB⁻¹v/γ², a row that had not been seen would be wrong by 1/(1 − h) times as much, and γ²/(1 − h) is the
+    /// variance there of what the inducing points explain, noise included.
+    pub fn push(&mut self, residual: f64, remaining: f64, back: f64, noise: f64) {
+        let unseen = (1.0 - back / noise).max(LEAST_UNSEEN);
+        self.residuals.push(residual / unseen);
+        self.variances.push(noise / unseen + remaining.max(0.0));
+    }
+
+    /// Adds the rows of another part.
+    pub fn append(&mut self, mut other: Self) {
+        self.residuals.append(&mut other.residuals);
+        self.variances.append(&mut other.variances);
+    }
+
+    fn density(&self, row: usize) -> f64 {
+        let (residual, variance) = (self.residuals[row], self.variances[row]);
+        -0.5 * ((std::f64::consts::TAU * variance).ln() + residual * residual / variance)
+    }
+}
+
+/// The kernel of a local layer, and each particle's hyper-parameters.
+pub(super) struct Fitted {
+    pub kernel: Kernel,
+    pub hyper: Vec<Hyper>,
+    pub quality: LocalFit,
+}
+
+/// Fits to some of the rows.
+pub(super) fn fit(
+    particles: &[GlobalParticle],
+    indices: &[NeighbourIndex],
+    neighbours: usize,
+    kernels: &[Kernel],
+    noise_floor: f64,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<Fitted, GpError> {
+    let n = indices.first().map_or(0, |index| index.points().nrows());
+    let rows: Vec<u32> = sample_without_replacement(&mut key.with("fit").generator(), n, ROWS)
+        .into_iter()
+        .map(|row| row as u32)
+        .collect();
+    let mut best: Option<(Kernel, Hyper, f64)> = None;
+    let (mut hyper, mut with, mut without) = (Vec::new(), 0.0, 0.0);
+    for (number, (particle, index)) in particles.iter().zip(indices).enumerate() {
+        let lists = NeighbourLists::others(index, &rows, neighbours);
+        let density = |kernel: Kernel| LocalDensity {
+            likelihood: LocalLikelihood {
+                kernel,
+                sites: particle.places.sites(),
+                y: ArrayView1::from(&particle.leave_one_out.residuals),
+                lists: &lists,
+            },
+            noise_floor,
+            particle: number as i32,
+        };
+        // All particles share the kernel that the first one chooses, and start where it ended.
+        let found = if let Some((kernel, start, _)) = &best {
+            let (hyper, value) = density(*kernel).maximise(start, observer)?;
+            (*kernel, hyper, value)
+        } else {
+            let start = density(kernels[0]).start();
+            let mut found: Option<(Kernel, Hyper, f64)> = None;
+            for kernel in kernels {
+                let (hyper, value) = density(*kernel).maximise(&start, observer)?;
+                if found.as_ref().is_none_or(|(.., least)| value > *least) {
+                    found = Some((*kernel, hyper, value));
+                }
+            }
+            found.ok_or_else(|| GpError::value("no kernel to choose from"))?
+        };
+        with += found.2;
+        without += rows.iter().map(|row| particle.leave_one_out.density(*row as usize)).sum::<f64>();
+        hyper.push(found.1.clone());
+        best.get_or_insert(found);
+    }
+    let kernel = best.map_or(kernels[0], |(kernel, ..)| kernel);
+    let count = (rows.len() * particles.len()).max(1) as f64;
+    Ok(Fitted { kernel, hyper, quality: LocalFit { with: with / count, without: without / count } })
+}
+
+// The leave-one-out density of some rows as a function of log s, log l and log (g − floor).
+struct LocalDensity<'a> {
+    likelihood: LocalLikelihood<'a>,
+    noise_floor: f64,
+    particle: i32,
+}
+
+impl LocalDensity<'_> {
+    // Half of what is left over is local, the other half noise; neighbours are correlated.
+    fn start(&self) -> Hyper {
+        let lists = self.likelihood.lists;
+        let (mut squares, mut distances) = (0.0, Vec::with_capacity(lists.len()));
+        for place in 0..lists.len() {
+            let (row, mut neighbours) = lists.get(place);
+            squares += self.likelihood.y[row].powi(2);
+            if let Some(nearest) = neighbours.next() {
+                let (own, other) = (self.likelihood.sites.at(row), self.likelihood.sites.at(nearest));
+                let d2: f64 = own.point.iter().zip(other.point).map(|(a, b)| (a - b) * (a - b)).sum();
+                // Local lengths are the unit of what they are the length of.
+                distances.push(d2.sqrt() / own.length);
+            }
+        }
+        distances.sort_unstable_by(f64::total_cmp);
+        let spread = (squares / lists.len().max(1) as f64).max(1e-12);
+        let median = distances.get(distances.len() / 2).copied().unwrap_or(1.0);
+        let longest = distances.last().copied().unwrap_or(1.0);
+        let length = [4.0 * median, longest, 1.0].into_iter().find(|length| *length > 0.0).unwrap_or(1.0);
+        Hyper::isotropic(0.5 * spread, length, 0.5 * spread + self.noise_floor)
+    }
+
+    fn hyper(&self, theta: &[f64]) -> Hyper {
+        Hyper::isotropic(theta[0].exp(), theta[1].exp(), theta[2].exp() + self.noise_floor)
+    }
+
+    // The hyper-parameters with the best density, and that.
+    fn maximise(&self, start: &Hyper, observer: &mut dyn Observer) -> Result<(Hyper, f64), GpError> {
+        let first = [start.variance.ln(), start.lengths[0].ln(), (start.noise - self.noise_floor).max(1e-12).ln()];
+        let weight = self.likelihood.lists.len() as f64;
+        let around = |factor: f64| first.iter().map(|value| value + factor.ln()).collect::<Vec<_>>();
+        let bounds = SoftBounds { lower: around(1.0 / REACH), upper: around(REACH), weight };
+        let found = maximise(self, &first, &[true; 3], &bounds, &STEPS, observer)?;
+        Ok((self.hyper(&found.theta), found.at.value))
+    }
+}
+
+impl Objective for LocalDensity<'_> {
+    fn evaluate(&self, theta: &[f64]) -> Result<Evaluation, GpError> {
+        let hyper = self.hyper(theta);
+        let sum = self.likelihood.with_gradient(&hyper)?;
+        let mut gradient = sum.gradient.to_vec();
+        gradient[2] *= theta[2].exp() / hyper.noise;
+        Ok(Evaluation { value: sum.log_likelihood, gradient, jitter: 0.0 })
+    }
+
+    fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {
+        TracePoint {
+            particle: self.particle,
+            step,
+            log_likelihood: at.value,
+            ..TracePoint::at("local", &self.hyper(theta))
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The local layer: what a global model leaves over, as a stationary process of its own in the space that the model sees,
+//! conditioned on the nearest training rows.
+//!
+//! The residuals are those that the global model has where it has not seen the row itself. With them the layer cannot take
+//! for granted what the global model has learned by heart.
+
+use ndarray::{Array2, ArrayView1, ArrayView2};
+
+use super::conditional::{Conditional, Site, Sites};
+use super::fit::{LeaveOneOut, fit};
+use super::options::LocalOptions;
+use super::search::{Among, NeighbourIndex, SearchRoom};
+use crate::gp::GpError;
+use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::linalg::panels::LANES;
+use crate::gp::observer::Observer;
+use crate::gp::random::{StreamKey, sample_without_replacement};
+
+/// Where the global model sees rows: the features of a stationary model, or what the hidden layers make of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    /// `[n, D]`.
+    pub points: Array2<f64>,
+    /// Local correlation lengths, `[n]`, where the covariance has them.
+    pub lengths: Option<Vec<f64>>,
+}
+
+impl Places {
+    pub fn sites(&self) -> Sites<'_> {
+        Sites { points: self.points.view(), lengths: self.lengths.as_deref() }
+    }
+}
+
+/// What a model file keeps of a local layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LocalParts {
+    pub kernel: Kernel,
+    pub neighbours: usize,
+    /// The training rows that are kept, on the training scale, `[n, d]`.
+    pub x: Array2<f64>,
+    /// What every particle leaves over of their targets, `[S, n]`.
+    pub residuals: Array2<f64>,
+    /// Variance, length and noise of every particle's layer, `[S, 3]`.
+    pub hyper: Array2<f64>,
+}
+
+/// How good a local layer is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LocalFit {
+    /// Mean leave-one-out log density of a training row, on the training scale, with the layer.
+    pub with: f64,
+    /// The same of the global model alone.
+    pub without: f64,
+}
+
+impl LocalFit {
+    /// Whether the layer makes predictions better.
+    pub fn is_better(&self) -> bool {
+        self.with > self.without
+    }
+}
+
+impl LocalParts {
+    /// Refuses what does not fit together, for so many features and particles.
+    pub fn check(&self, features: usize, particles: usize) -> Result<(), GpError> {
+        let (n, d) = self.x.dim();
+        if n == 0 || d != features || self.residuals.dim() != (particles, n) || self.hyper.dim() != (particles, 3) {
+            return Err(GpError::shape(format!(
+                "a local layer of {n} rows and {d} features with residuals {:?} and hyper-parameters {:?}, in a model with \
+                 {features} feature(s) and {particles} particle(s)",
+                self.residuals.shape(),
+                self.hyper.shape()
+            )));
+        }
+        if !self.x.iter().chain(&self.residuals).all(|value| value.is_finite()) {
+            return Err(GpError::NonFinite { what: "the local layer" });
+        }
+        (0..particles).try_for_each(|particle| self.hyper_of(particle).check(1))
+    }
+
+    fn hyper_of(&self, particle: usize) -> Hyper {
+        let row = self.hyper.row(particle);
+        Hyper::isotropic(row[0], row[1], row[2])
+    }
+
+    /// Noise variance of the targets, on average over the particles.
+    pub fn noise(&self) -> f64 {
+        self.hyper.column(2).iter().sum::<f64>() / self.hyper.nrows().max(1) as f64
+    }
+
+    /// The layer of one particle, which sees the rows at these places.
+    pub(crate) fn layer(&self, particle: usize, places: Places) -> Result<LocalLayer, GpError> {
+        Ok(LocalLayer {
+            kernel: self.kernel,
+            hyper: self.hyper_of(particle),
+            neighbours: self.neighbours,
+            index: NeighbourIndex::new(places.points)?,
+            lengths: places.lengths,
+            residuals: self.residuals.row(particle).to_vec(),
+        })
+    }
+}
+
+/// The local layer of one particle, ready to predict.
+#[derive(Debug)]
+pub(crate) struct LocalLayer {
+    kernel: Kernel,
+    hyper: Hyper,
+    neighbours: usize,
+    index: NeighbourIndex,
+    lengths: Option<Vec<f64>>,
+    residuals: Vec<f64>,
+}
+
+impl LocalLayer {
+    /// A layer of its own, without a global model below it.
+    pub fn new(kernel: Kernel, hyper: Hyper, neighbours: usize, places: Places, y: Vec<f64>) -> Result<Self, GpError> {
+        let index = NeighbourIndex::new(places.points)?;
+        Ok(Self { kernel, hyper, neighbours, index, lengths: places.lengths, residuals: y })
+    }
+
+    /// Adds the layer's means to those of the first `count` rows at these places, and gives latent variances when they are
+    /// asked for.
+    pub fn predict(&self, rows: &Sites<'_>, mean: &mut [f64], variance: bool) -> Result<Vec<f64>, GpError> {
+        let known = Sites { points: self.index.points(), lengths: self.lengths.as_deref() };
+        let width = self.neighbours.min(self.residuals.len());
+        let mut panel = Conditional::new(self.kernel, &known, width);
+        let (mut room, mut found) = (SearchRoom::default(), Vec::with_capacity(width + 1));
+        let mut latent = Vec::with_capacity(if variance { mean.len() } else { 0 });
+        for (first, mean) in mean.chunks_mut(LANES).enumerate().map(|(block, mean)| (block * LANES, mean)) {
+            for lane in 0..mean.len() {
+                let own = rows.at(first + lane);
+                self.index.nearest(own.point, width, Among::ALL, &mut room, &mut found);
+                let at = |row: u32| (known.at(row as usize), self.residuals[row as usize]);
+                panel.load(lane, (own, 0.0), found.iter().map(|(_, row)| at(*row)));
+            }
+            panel.fill(mean.len());
+            panel.solve(&self.hyper)?;
+            for (lane, mean) in mean.iter_mut().enumerate() {
+                // A row without a place has no neighbours, and no answer.
+                let lost = if is_lost(&rows.at(first + lane)) { f64::NAN } else { 0.0 };
+                *mean += panel.mean()[lane] + lost;
+                if variance {
+                    let left = panel.variance()[lane] - self.hyper.noise + lost;
+                    latent.push(crate::gp::predict::not_negative(left));
+                }
+            }
+        }
+        Ok(latent)
+    }
+
+    /// Squared distances of rows to the nearest training row.
+    pub fn nearest_distances(&self, rows: &Sites<'_>, count: usize) -> Vec<f64> {
+        let (mut room, mut found) = (SearchRoom::default(), Vec::with_capacity(2));
+        (0..count)
+            .map(|row| {
+                self.index.nearest(rows.at(row).point, 1, Among::ALL, &mut room, &mut found);
+                found.first().map_or(f64::NAN, |(distance, _)| *distance)
+            })
+            .collect()
+    }
+}
+
+fn is_lost(site: &Site<'_>) -> bool {
+    !site.length.is_finite() || site.point.iter().any(|value| !value.is_finite())
+}
+
+/// A particle of a global model at the training rows that a local layer keeps.
+pub(crate) struct GlobalParticle {
+    pub places: Places,
+    pub leave_one_out: LeaveOneOut,
+}
+
+/// The local layer above a global model's particles, given at the training rows x: `[n, d]` that it keeps.
+pub(crate) fn fit_local(
+    x: ArrayView2<'_, f64>,
+    particles: &[GlobalParticle],
+    options: &LocalOptions,
+    noise_floor: f64,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<(LocalParts, LocalFit), GpError> {
+    let n = x.nrows();
+    let neighbours = options.neighbours as usize;
+    let indices: Vec<NeighbourIndex> =
+        particles.iter().map(|particle| NeighbourIndex::new(particle.places.points.clone())).collect::<Result<_, _>>()?;
+    let fitted = fit(particles, &indices, neighbours, &options.kernel.allowed(), noise_floor, key, observer)?;
+    let mut residuals = Array2::zeros((particles.len(), n));
+    for (mut to, particle) in residuals.outer_iter_mut().zip(particles) {
+        to.assign(&ArrayView1::from(&particle.leave_one_out.residuals));
+    }
+    let mut hyper = Array2::zeros((particles.len(), 3));
+    for (mut to, found) in hyper.outer_iter_mut().zip(&fitted.hyper) {
+        to.assign(&ndarray::arr1(&[found.variance, found.lengths[0], found.noise]));
+    }
+    Ok((LocalParts { kernel: fitted.kernel, neighbours, x: x.to_owned(), residuals, hyper }, fitted.quality))
+}
+
+/// The training rows, of n, that a local layer keeps.
+pub(crate) fn kept_rows(n: usize, options: &LocalOptions, key: &StreamKey) -> Vec<usize> {
+    let count = options.rows.map_or(n, |rows| rows as usize);
+    if count >= n { (0..n).collect() } else { sample_without_replacement(&mut key.with("rows").generator(), n, count) }
+}
+
+/// The smallest step between two different targets, squared and divided by twelve: the variance of what rounding to such
+/// steps takes away. Noise is at least that much, or rows that are copies of each other would promise certainty.
+pub(crate) fn rounding_variance(y: ArrayView1<'_, f64>) -> f64 {
+    let mut sorted = y.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let steps = sorted.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| *step > 0.0);
+    let step = steps.fold(f64::INFINITY, f64::min);
+    if step.is_finite() { step * step / 12.0 } else { 0.0 }
+}

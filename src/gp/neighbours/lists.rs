@@ -1,0 +1,94 @@
+//! Which rows are the neighbours of which.
+
+use ndarray::{Array2, ArrayView2, Axis, s};
+use rayon::prelude::*;
+
+use super::search::{Among, NeighbourIndex, SearchRoom};
+use crate::gp::GpError;
+
+/// No neighbour.
+const NONE: u32 = u32::MAX;
+/// Rows that one thread looks up before it takes more.
+const BATCH: usize = 256;
+
+/// Some rows, each with its neighbours, nearest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NeighbourLists {
+    width: usize,
+    rows: Vec<u32>,
+    neighbours: Vec<u32>,
+}
+
+impl NeighbourLists {
+    /// Every row of points: `[n, D]` with its `count` nearest among those that stand before it in `order`, a permutation of
+    /// all rows. Rows that are near each other follow each other.
+    pub fn earlier(points: ArrayView2<'_, f64>, order: &[u32], count: usize) -> Result<Self, GpError> {
+        let n = order.len();
+        let ordered: Array2<f64> =
+            points.select(Axis(0), &order.iter().map(|row| *row as usize).collect::<Vec<_>>());
+        let mut lists = Self { width: count.min(n.saturating_sub(1)), rows: Vec::new(), neighbours: Vec::new() };
+        // Rows early in the order have few to choose from: they look in an index that holds no more than twice as many.
+        let mut ends = vec![n];
+        while let Some(end) = ends.last().filter(|end| **end > 2 * BATCH) {
+            ends.push(end / 2);
+        }
+        let mut first = 0;
+        for end in ends.into_iter().rev() {
+            let part = ordered.slice(s![..end, ..]);
+            let index = NeighbourIndex::new(part.to_owned())?;
+            let positions: Vec<u32> = index.near_order().filter(|position| *position as usize >= first).collect();
+            let among = |position: u32| Among { below: position, except: None };
+            let found = lists.look_up(&index, &positions, among);
+            let row = |position: &u32| if *position == NONE { NONE } else { order[*position as usize] };
+            lists.rows.extend(positions.iter().map(row));
+            lists.neighbours.extend(found.iter().map(row));
+            first = end;
+        }
+        Ok(lists)
+    }
+
+    /// Some points of the index, each with its `count` nearest among all others.
+    pub fn others(index: &NeighbourIndex, rows: &[u32], count: usize) -> Self {
+        let width = count.min(index.points().nrows().saturating_sub(1));
+        let mut lists = Self { width, rows: rows.to_vec(), neighbours: Vec::new() };
+        lists.neighbours = lists.look_up(index, rows, |row| Among { below: NONE, except: Some(row) });
+        lists
+    }
+
+    fn look_up(&self, index: &NeighbourIndex, queries: &[u32], among: impl Fn(u32) -> Among + Sync) -> Vec<u32> {
+        let mut all = vec![NONE; queries.len() * self.width];
+        if self.width == 0 {
+            return all;
+        }
+        all.par_chunks_mut(BATCH * self.width).zip(queries.par_chunks(BATCH)).for_each(|(all, queries)| {
+            let (mut room, mut found) = (SearchRoom::default(), Vec::with_capacity(self.width + 1));
+            for (to, query) in all.chunks_exact_mut(self.width).zip(queries) {
+                let point = index.points().slice_move(s![*query as usize, ..]);
+                index.nearest(point.to_slice().unwrap_or_default(), self.width, among(*query), &mut room, &mut found);
+                to.iter_mut().zip(&found).for_each(|(to, (_, id))| *to = *id);
+            }
+        });
+        all
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The largest number of neighbours.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// A row, and its neighbours.
+    pub fn get(&self, place: usize) -> (usize, impl Iterator<Item = usize> + Clone + '_) {
+        let neighbours = &self.neighbours[place * self.width..(place + 1) * self.width];
+        (self.rows[place] as usize, neighbours.iter().take_while(|id| **id != NONE).map(|id| *id as usize))
+    }
+}

@@ -1,0 +1,26 @@
+//! Rows that remember their neighbours: what inducing points cannot hold.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `search` | the nearest of many points, exactly |
+//! | `lists` | who is whose neighbour: among earlier rows, or among all others |
+//! | `conditional`, `lanes` | rows given their neighbours, eight side by side, with derivatives |
+//! | `likelihood` | the sum over many rows |
+//! | `options`, `fit`, `layer` | the local layer above a trained model |
+
+mod conditional;
+mod fit;
+mod lanes;
+mod layer;
+mod likelihood;
+mod lists;
+mod options;
+mod search;
+
+pub(crate) use conditional::Sites;
+pub(crate) use fit::LeaveOneOut;
+pub use layer::{LocalFit, LocalParts};
+pub(crate) use layer::{GlobalParticle, LocalLayer, Places, fit_local, kept_rows, rounding_variance};
+pub use lists::NeighbourLists;
+pub use options::{LocalChoice, LocalKernel, LocalOptions};
+pub use search::{Among, Neighbour, NeighbourIndex, SearchRoom};

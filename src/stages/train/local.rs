@@ -1,0 +1,45 @@
+//! Local layers of trained models: their tensors, words and messages.
+
+use super::tensors::{Tensors, count, integers, matrix};
+use crate::gp::neighbours::{LocalFit, LocalParts};
+use crate::store::{ModelFile, Tensor};
+
+/// The word that names the kernel; a model without it has no local layer.
+const KERNEL: &str = "local.kernel";
+
+/// The numbers that a model file has to hold.
+pub fn tensors(parts: &LocalParts) -> Tensors {
+    let named = [("x", &parts.x), ("residuals", &parts.residuals), ("hyper", &parts.hyper)];
+    let mut tensors: Tensors =
+        named.into_iter().map(|(name, values)| (format!("local.{name}"), Tensor::from(values.clone()))).collect();
+    tensors.insert("local.neighbours".to_owned(), integers([parts.neighbours]));
+    tensors
+}
+
+/// The words that a model file has to hold.
+pub fn words(parts: &LocalParts) -> impl Iterator<Item = (String, String)> + use<> {
+    [(KERNEL.to_owned(), parts.kernel.to_string())].into_iter()
+}
+
+/// The local layer in a file, if there is one, or what is wrong with it.
+pub fn from_file(file: &ModelFile) -> Result<Option<LocalParts>, String> {
+    let Some(kernel) = file.meta.words.get(KERNEL) else { return Ok(None) };
+    Ok(Some(LocalParts {
+        kernel: kernel.parse().map_err(|error: crate::gp::GpError| error.to_string())?,
+        neighbours: count(&file.tensors, "local.neighbours")?,
+        x: matrix(&file.tensors, "local.x")?,
+        residuals: matrix(&file.tensors, "local.residuals")?,
+        hyper: matrix(&file.tensors, "local.hyper")?,
+    }))
+}
+
+/// What the user should know of a layer that was fitted.
+pub fn warning(fit: &LocalFit) -> Option<String> {
+    (!fit.is_better()).then(|| {
+        format!(
+            "the local layer stays off: on training rows left out it is no better than the model alone (log density {:.3} \
+             against {:.3}); `local: false` leaves it out",
+            fit.with, fit.without
+        )
+    })
+}
