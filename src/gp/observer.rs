@@ -83,8 +83,12 @@ pub enum Phase {
     Select,
     /// The model is factored for given hyper-parameters.
     Condition,
+    /// Hidden layers go uphill before they are sampled.
+    Climb,
     /// Hidden layers are being sampled.
     EStep,
+    /// Neighbours are being looked for.
+    Neighbours,
     /// The local layer is being fitted.
     Local,
     /// Inducing points are exchanged and hyper-parameters moved, given the samples.
@@ -98,7 +102,9 @@ impl Phase {
             Self::Hyper => "offline.hyper",
             Self::Select => "offline.select",
             Self::Condition => "offline.condition",
+            Self::Climb => "offline.climb",
             Self::EStep => "offline.e_step",
+            Self::Neighbours => "offline.neighbours",
             Self::Local => "offline.local",
             Self::MStep => "offline.m_step",
         }

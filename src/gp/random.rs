@@ -87,6 +87,15 @@ pub fn sample_without_replacement<R: Rng + ?Sized>(rng: &mut R, n: usize, k: usi
     all
 }
 
+/// All integers of `0..n` in random order.
+pub fn permutation<R: Rng + ?Sized>(rng: &mut R, n: usize) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..n).collect();
+    for i in 0..n {
+        all.swap(i, i + below(rng, n - i));
+    }
+    all
+}
+
 /// A draw of N(0, 1) (Box–Muller).
 ///
 /// Two uniforms give one draw and the second of the pair is dropped: a draw then never depends on how

@@ -22,7 +22,10 @@ const LENGTH_RANGE: f64 = 10.0;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Design {
     pub architecture: Architecture,
+    /// Of the hidden layers.
     pub kernel: Kernel,
+    /// Of the top layer.
+    pub top_kernel: Kernel,
     /// Number of hidden layers.
     pub layers: usize,
     pub prior_mean: PriorMean,
@@ -75,6 +78,7 @@ impl Design {
         let mut design = Self {
             architecture,
             kernel: options.start.kernel(),
+            top_kernel: options.start.top_kernel(),
             layers: layers.layers as usize - 1,
             prior_mean: layers.prior_mean,
             length: layers.length.unwrap_or(start_length),
@@ -134,12 +138,12 @@ impl Design {
 
     /// The covariance of an upper hidden layer at x: `[k, d]`, given inputs: `[k, D]`.
     pub fn hidden(&self, x: ArrayView2<'_, f64>, inputs: ArrayView2<'_, f64>) -> Result<Warped, GpError> {
-        self.warped(x, inputs, 1.0, self.length)
+        self.warped(self.kernel, x, inputs, (1.0, self.length))
     }
 
     /// The covariance of the top layer at x: `[k, d]`, given inputs: `[k, D]`.
     pub fn top(&self, x: ArrayView2<'_, f64>, inputs: ArrayView2<'_, f64>, hyper: &Hyper) -> Result<Warped, GpError> {
-        self.warped(x, inputs, hyper.variance, hyper.lengths[0])
+        self.warped(self.top_kernel, x, inputs, (hyper.variance, hyper.lengths[0]))
     }
 
     /// The top covariance of the stationary model the fit starts from, at all training rows.
@@ -150,16 +154,16 @@ impl Design {
 
     fn warped(
         &self,
+        kernel: Kernel,
         x: ArrayView2<'_, f64>,
         inputs: ArrayView2<'_, f64>,
-        variance: f64,
-        length: f64,
+        (variance, length): (f64, f64),
     ) -> Result<Warped, GpError> {
         if self.architecture == Architecture::Convolution {
             let lengths = inputs.iter().map(|value| self.clamp(*value)).collect();
-            return Warped::local(self.kernel, variance, x, &self.x_centre, lengths);
+            return Warped::local(kernel, variance, x, &self.x_centre, lengths);
         }
-        Warped::stationary(self.kernel, (variance, length), inputs, &self.centre)
+        Warped::stationary(kernel, (variance, length), inputs, &self.centre)
     }
 
     /// Where the top layer sees rows with features x: `[k, d]` and inputs: `[k, D]`.
@@ -169,6 +173,11 @@ impl Design {
             return Places { points: x.to_owned(), lengths: Some(lengths) };
         }
         Places { points: inputs, lengths: None }
+    }
+
+    /// Turns a derivative by [`Design::places`] into one by inputs: `[k, D]`.
+    pub fn places_back(&self, inputs: ArrayView2<'_, f64>, adjoint: Array2<f64>) -> Array2<f64> {
+        self.warped_back(inputs, adjoint, 1.0)
     }
 
     fn clamp(&self, value: f64) -> f64 {

@@ -1,11 +1,11 @@
 //! The EM loop: sample hidden layers, move inducing points and hyper-parameters, and again.
 
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::checkpoint::{Checkpoint, ParticleState};
-use super::m_step::Held;
+use super::climb::climb;
 use super::options::DeepOptions;
 use super::problem::{DeepProblem, SupportPoints};
 use super::sampler::{Chain, Moves, SamplerMethod};
@@ -15,8 +15,12 @@ use crate::gp::GpError;
 use crate::gp::exact;
 use crate::gp::hyper::SoftBounds;
 use crate::gp::inducing::Choice;
+use crate::gp::neighbours::{LocalParts, kept_rows, rounding_variance};
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
+
+/// Steps of the climb between two looks at neighbours and hyper-parameters.
+const CLIMB_ROUND: usize = 20;
 
 /// A fit that is under way.
 pub(super) struct DeepFit<'a> {
@@ -96,9 +100,17 @@ impl<'a> DeepFit<'a> {
             }),
             moves_done: 0,
         };
+        if let Some(start) = options.start.neighbours() {
+            let (kernel, hyper) = start.top(x, y, key, observer)?;
+            fit.problem.design.top_kernel = kernel;
+            fit.soft_bounds.lower[2] = fit.soft_bounds.lower[2].max(rounding_variance(y).ln());
+            if resume.is_none() {
+                fit.problem.set_hyper(hyper);
+            }
+        }
         fit.chains = match resume {
             Some(state) => fit.restore(state.particles)?,
-            None => fit.first_chains()?,
+            None => fit.first_chains(observer)?,
         };
         fit.moves_done = fit.iteration * fit.sampler().moves() as usize;
         Ok(fit)
@@ -119,11 +131,57 @@ impl<'a> DeepFit<'a> {
             .collect()
     }
 
-    // All chains start from the stationary model.
-    fn first_chains(&self) -> Result<Vec<Chain>, GpError> {
-        let xi = self.problem.start_xi()?;
+    // All chains start from the stationary model, or from a place uphill of it.
+    fn first_chains(&mut self, observer: &mut dyn Observer) -> Result<Vec<Chain>, GpError> {
+        let xi = self.climb(self.problem.start_xi()?, observer)?;
         let chain = |_| Chain::new(xi.clone(), self.sampler().start(xi.len()));
         Ok((0..self.options.em.particles).map(chain).collect())
+    }
+
+    // A few rounds: neighbours, hyper-parameters, hidden variables.
+    fn climb(&mut self, mut xi: Vec<Array2<f64>>, observer: &mut dyn Observer) -> Result<Vec<Array2<f64>>, GpError> {
+        let steps = self.options.climb();
+        let rounds = steps.div_ceil(CLIMB_ROUND);
+        for round in 0..rounds {
+            observer.phase(Phase::Neighbours);
+            self.problem.refresh_neighbours(self.options, self.key, &[&xi])?;
+            observer.phase(Phase::Climb);
+            self.move_hyperparameters(&[&xi], observer)?;
+            let count = CLIMB_ROUND.min(steps - round * CLIMB_ROUND);
+            let trace = TracePoint { step: 0, iteration: 0, ..self.trace_point("climb") };
+            climb(&self.problem, &mut xi, count, trace, observer)?;
+            observer.progress(Progress { what: "rounds uphill", done: round + 1, total: Some(rounds), chains: None });
+        }
+        Ok(xi)
+    }
+
+    // Hyper-parameters uphill, where these hidden variables are, with inducing points as they are.
+    fn move_hyperparameters(
+        &mut self,
+        all_xi: &[&[Array2<f64>]],
+        observer: &mut dyn Observer,
+    ) -> Result<(), GpError> {
+        let free = self.options.start.free();
+        if !self.options.em.hyperparameters || free == crate::gp::kernel::Free::NONE {
+            return Ok(());
+        }
+        let held = self.problem.held(all_xi)?;
+        let (hyper, inducing) = (self.problem.hyper.clone(), &self.problem.inducing);
+        let trace = self.trace_point("hyper");
+        let found = held.hyperparameters(&hyper, inducing, free, &self.soft_bounds, trace, observer);
+        let hyper = self.or_skipped(found, hyper, "hyper.skipped", observer)?;
+        self.problem.set_hyper(hyper);
+        Ok(())
+    }
+
+    // Neighbours as the chains see them now.
+    fn refresh_neighbours(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
+        if self.options.start.neighbours().is_none() {
+            return Ok(());
+        }
+        observer.phase(Phase::Neighbours);
+        let all: Vec<&[Array2<f64>]> = self.chains.iter().map(Chain::xi).collect();
+        self.problem.refresh_neighbours(self.options, self.key, &all)
     }
 
     /// All EM iterations that are left, and the frozen chain at the end.
@@ -131,6 +189,7 @@ impl<'a> DeepFit<'a> {
         let iterations = self.options.em.iterations as usize;
         while self.iteration < iterations {
             let last = self.iteration + 1 == iterations;
+            self.refresh_neighbours(observer)?;
             self.e_step(last, observer)?;
             observer.phase(Phase::MStep);
             self.m_step(observer)?;
@@ -143,6 +202,7 @@ impl<'a> DeepFit<'a> {
             self.iteration += 1;
             observer.checkpoint(&self.checkpoint());
         }
+        self.refresh_neighbours(observer)?;
         let (moves, draws) = (self.options.em.frozen_moves() as usize, self.options.em.draws as usize);
         if moves > 0 {
             let stretch = Stretch {
@@ -188,6 +248,22 @@ impl<'a> DeepFit<'a> {
             .map(Vec::as_slice)
     }
 
+    /// The local layer that a top layer by neighbours becomes in a model.
+    pub fn local_parts(&self) -> Option<LocalParts> {
+        let options = self.options.start.neighbours()?;
+        let kept = kept_rows(self.problem.rows.len(), &options.predictions, &self.key.with("local"));
+        let (x, y) = (self.problem.rows.x.select(Axis(0), &kept), self.problem.y.select(Axis(0), &kept));
+        let (states, hyper) = (self.states().count(), &self.problem.hyper);
+        let numbers = [hyper.variance, hyper.lengths[0], hyper.noise];
+        Some(LocalParts {
+            kernel: self.problem.design.top_kernel,
+            neighbours: options.predictions.neighbours as usize,
+            x,
+            residuals: Array2::from_shape_fn((states, y.len()), |(_, row)| y[row]),
+            hyper: Array2::from_shape_fn((states, numbers.len()), |(_, number)| numbers[number]),
+        })
+    }
+
     fn sampler(&self) -> &'a dyn SamplerMethod {
         self.options.em.sampler.method()
     }
@@ -215,9 +291,8 @@ impl<'a> DeepFit<'a> {
     // it is sampled.
     fn refresh_densities(&mut self) -> Result<(), GpError> {
         loop {
-            let target = self.problem.target();
-            let found: Result<Vec<DensityAt>, GpError> =
-                self.chains.par_iter().map(|chain| target.value(chain.xi())).collect();
+            let density = |(particle, chain): (usize, &Chain)| self.problem.target_of(particle).value(chain.xi());
+            let found: Result<Vec<DensityAt>, GpError> = self.chains.par_iter().enumerate().map(density).collect();
             match found {
                 Ok(densities) => {
                     self.chains.iter_mut().zip(densities).for_each(|(chain, at)| chain.refresh_density(at));
@@ -256,11 +331,13 @@ impl<'a> DeepFit<'a> {
                 return Err(GpError::Interrupted);
             }
             let count = stretch.round.min(stretch.moves - done);
-            let target = self.problem.target();
-            chains.par_iter_mut().zip(&mut generators).zip(&mut totals).try_for_each(|((chain, rng), total)| {
-                total.add(chain.run(&target, count, stretch.adapt, rng)?);
-                Ok::<(), GpError>(())
-            })?;
+            let problem = &self.problem;
+            chains.par_iter_mut().zip(&mut generators).zip(&mut totals).enumerate().try_for_each(
+                |(particle, ((chain, rng), total))| {
+                    total.add(chain.run(&problem.target_of(particle), count, stretch.adapt, rng)?);
+                    Ok::<(), GpError>(())
+                },
+            )?;
             if stretch.passed(done + count) > stretch.passed(done) {
                 self.earlier.iter_mut().zip(&chains).for_each(|(kept, chain)| kept.push(chain.xi().to_vec()));
             }
@@ -338,17 +415,7 @@ impl<'a> DeepFit<'a> {
         if candidates.is_none() && !moves {
             return Ok(());
         }
-        let target = self.problem.target();
-        let inputs: Vec<Array2<f64>> =
-            self.chains.par_iter().map(|chain| target.all_inputs(chain.xi())).collect::<Result<_, _>>()?;
-        let held = Held {
-            design: &self.problem.design,
-            x: self.problem.rows.x.view(),
-            y: self.problem.y.view(),
-            inputs,
-            jitter: self.problem.jitter,
-            top: self.problem.top,
-        };
+        let held = self.problem.held(&self.chains.iter().map(Chain::xi).collect::<Vec<_>>())?;
         let mut inducing = self.problem.inducing.clone();
         if let Some(candidates) = candidates {
             let choice = Choice {

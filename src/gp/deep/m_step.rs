@@ -1,18 +1,20 @@
 //! The M step: inducing points and hyper-parameters that maximise the mean bound over the particles.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
 use super::design::Design;
 use super::options::Architecture;
-use super::top::TopLayer;
+use super::top::{TopLayer, TopNeighbours};
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::inducing::{Choice, Member};
 use crate::gp::kernel::{Free, Hyper};
+use crate::gp::neighbours::NeighbourLists;
 use crate::gp::observer::{Observer, TracePoint};
 use crate::gp::sparse::{Level, State};
 
@@ -31,9 +33,16 @@ pub(super) struct Held<'a> {
     /// Relative to σ².
     pub jitter: f64,
     pub top: &'static dyn TopLayer,
+    /// Who is whose neighbour, where the top layer asks.
+    pub neighbours: Option<&'a TopNeighbours>,
 }
 
 impl Held<'_> {
+    /// The neighbours of all rows, as a particle sees them.
+    pub fn neighbours_of(&self, particle: usize) -> Option<&NeighbourLists> {
+        self.neighbours.and_then(|all| all.lists.get(particle)).map(Arc::as_ref)
+    }
+
     fn covariances(&self, hyper: &Hyper) -> Result<Vec<Warped>, GpError> {
         self.inputs.par_iter().map(|inputs| self.design.top(self.x, inputs.view(), hyper)).collect()
     }
@@ -93,10 +102,9 @@ impl Objective for MeanBound<'_, '_> {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
         let (held, inducing) = (self.held, self.inducing);
-        let all: Vec<(Evaluation, f64)> = held
-            .inputs
-            .par_iter()
-            .map(|inputs| held.top.objective(held, inputs, &hyper, inducing))
+        let all: Vec<(Evaluation, f64)> = (0..held.inputs.len())
+            .into_par_iter()
+            .map(|particle| held.top.objective(held, particle, &hyper, inducing))
             .collect::<Result<_, _>>()?;
         let count = all.len().max(1) as f64;
         let mut mean = Evaluation { value: 0.0, gradient: vec![0.0; theta.len()], jitter: 0.0 };
@@ -143,6 +151,7 @@ mod tests {
         let design = Design {
             architecture,
             kernel: Kernel::Matern32,
+            top_kernel: Kernel::Matern32,
             layers: 1,
             prior_mean: PriorMean::Zero,
             length: 1.0,
@@ -157,11 +166,12 @@ mod tests {
         let y = ndarray::Array1::from_shape_fn(40, |i| (x[[i, 0]] * 1.3).sin() + 0.4 * x[[i, 1]] - 0.5);
         let inputs =
             if convolution { Array2::from_shape_fn((40, 1), |(i, _)| 0.5 + 0.05 * i as f64) } else { x.clone() };
-        let (inputs_of_all, top) = (Vec::new(), start.top());
-        let held = Held { design: &design, x: x.view(), y: y.view(), inputs: inputs_of_all, jitter: JITTER, top };
+        let (inputs, top) = (vec![inputs], start.top());
+        let (design, jitter) = (&design, JITTER);
+        let held = Held { design, x: x.view(), y: y.view(), inputs, jitter, top, neighbours: None };
         let at = Hyper::isotropic(1.4, 0.9, 0.05).to_log();
         let evaluate =
-            |theta: &[f64]| top.objective(&held, &inputs, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
+            |theta: &[f64]| top.objective(&held, 0, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
         let gradient = evaluate(&at)?.gradient;
         for (i, slope) in gradient.iter().enumerate() {
             let step = 1e-5;

@@ -9,10 +9,11 @@
 //! | `target`, `top` | the log-likelihood of hidden variables, with its gradient; kinds of top layers |
 //! | `problem` | the same with everything that an EM iteration may change |
 //! | `sampler` | the Markov chains |
-//! | `em`, `m_step`, `checkpoint` | the training loop, and how it goes on after an interruption |
+//! | `em`, `m_step`, `climb`, `checkpoint` | the training loop, and how it goes on after an interruption |
 //! | `model`, `diagnostics` | the trained mixture, and what its chains said |
 
 mod checkpoint;
+mod climb;
 mod design;
 mod diagnostics;
 mod em;
@@ -45,7 +46,7 @@ pub use pivots::choose as choose_pivots;
 pub use problem::{DeepProblem, SupportPoints};
 pub use sampler::{Advice, Chain, HmcOptions, Moves, PcnOptions, Position, Sampler, SamplerMethod, SamplerOptions};
 pub use target::{DensityAt, Known, LogDensity};
-pub use top::Start;
+pub use top::{NeighbourStart, Start, TopOptions};
 pub use warped::{Local, Warped};
 
 /// Fits to x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.

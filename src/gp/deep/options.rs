@@ -13,6 +13,9 @@ use super::top::Start;
 use crate::gp::GpError;
 use crate::gp::sparse::SparseOptions;
 
+/// Steps uphill before the first E step, where the top layer has neighbours.
+const CLIMB: usize = 60;
+
 /// How to fit a deep Gaussian process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeepOptions {
@@ -102,6 +105,9 @@ pub struct EmOptions {
     #[schemars(range(min = 1, max = 10_000))]
     #[serde(skip_serializing_if = "is_one")]
     pub draws: u32,
+    /// Gradient steps uphill before the first E step; null: 60 with `top: { neighbours }`, 0 otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub climb: Option<u32>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
@@ -144,6 +150,7 @@ impl Default for EmOptions {
             sampler: SamplerOptions::default(),
             final_transitions: None,
             draws: 1,
+            climb: None,
         }
     }
 }
@@ -205,6 +212,12 @@ impl EmOptions {
 }
 
 impl DeepOptions {
+    /// Gradient steps before the first E step.
+    pub(super) fn climb(&self) -> usize {
+        let usual = if self.start.neighbours().is_some() { CLIMB } else { 0 };
+        self.em.climb.map_or(usual, |steps| steps as usize)
+    }
+
     /// Refuses what no fit can do; d is the number of features.
     pub(super) fn check(&self, d: usize) -> Result<(), GpError> {
         let LayerOptions { architecture, layers, width, hidden, length, u_min, u_max, .. } = &self.layers;
@@ -218,7 +231,7 @@ impl DeepOptions {
             return Err(GpError::value("hidden layers have one output unless the architecture is `composition`"));
         }
         let hidden = hidden.representation();
-        if matches!(self.start, Start::Exact(_)) && hidden.follows_inducing() {
+        if !matches!(self.start, Start::Sparse(_)) && hidden.follows_inducing() {
             return Err(GpError::value("hidden layers at the inducing points need a method that has such points"));
         }
         if [length, u_min, u_max].into_iter().flatten().any(|value| !value.is_finite() || *value <= 0.0) {

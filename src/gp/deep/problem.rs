@@ -7,13 +7,16 @@ use rayon::prelude::*;
 
 use super::design::Design;
 use super::hidden::{HiddenLayers, TrainingRows};
+use super::m_step::Held;
 use super::options::DeepOptions;
 use super::target::{DensityAt, Known, LogDensity, Target};
-use super::top::TopLayer;
+use super::top::{TopLayer, TopNeighbours};
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Hyper};
 use crate::gp::linalg::raised;
+use crate::gp::neighbours::Places;
+use crate::gp::random::StreamKey;
 use crate::gp::sparse::Level;
 
 /// The log-likelihood of whitened hidden variables, for some training rows.
@@ -32,6 +35,8 @@ pub struct DeepProblem {
     pub(super) pivots: Vec<usize>,
     /// Relative to σ².
     pub(super) jitter: f64,
+    /// Who is whose neighbour, where the top layer asks.
+    pub(super) neighbours: Option<TopNeighbours>,
 }
 
 /// Inducing points, pivots and jitter.
@@ -86,7 +91,31 @@ impl DeepProblem {
             hidden,
             pivots,
             jitter,
+            neighbours: None,
         })
+    }
+
+    /// Looks for neighbours of all rows, as the top layer sees them with each of these ξ; nothing to do where the top layer
+    /// does not ask for them. They stay as they are until this is called again.
+    pub fn refresh_neighbours(
+        &mut self,
+        options: &DeepOptions,
+        key: &StreamKey,
+        all_xi: &[&[Array2<f64>]],
+    ) -> Result<(), GpError> {
+        let Some(start) = options.start.neighbours() else { return Ok(()) };
+        let before = match self.neighbours.take() {
+            Some(before) => before,
+            None => TopNeighbours::new(start.top.neighbours as usize, self.y.len(), key),
+        };
+        let target = self.target();
+        let places: Vec<Places> = all_xi
+            .iter()
+            .map(|xi| Ok(self.design.places(self.rows.x.view(), target.all_inputs(xi)?)))
+            .collect::<Result<_, GpError>>()?;
+        drop(target);
+        self.neighbours = Some(before.refreshed(&places)?);
+        Ok(())
     }
 
     /// The same with other hyper-parameters of the top layer.
@@ -128,6 +157,12 @@ impl DeepProblem {
     }
 
     pub(super) fn target(&self) -> Target<'_> {
+        self.target_of(0)
+    }
+
+    /// What a particle samples.
+    pub(super) fn target_of(&self, particle: usize) -> Target<'_> {
+        let neighbours = self.neighbours.as_ref().and_then(|all| all.lists.get(particle));
         Target {
             design: &self.design,
             rows: &self.rows,
@@ -138,7 +173,22 @@ impl DeepProblem {
             inducing: &self.inducing,
             inducing_rows: self.hidden.list(&self.rows, &self.inducing),
             level: Level { noise: self.hyper.noise, jitter: self.jitter },
+            neighbours: neighbours.map(Arc::as_ref),
         }
+    }
+
+    /// What an M step works on, with these ξ of the particles.
+    pub(super) fn held(&self, all_xi: &[&[Array2<f64>]]) -> Result<Held<'_>, GpError> {
+        let target = self.target();
+        Ok(Held {
+            design: &self.design,
+            x: self.rows.x.view(),
+            y: self.y.view(),
+            inputs: all_xi.par_iter().map(|xi| target.all_inputs(xi)).collect::<Result<_, _>>()?,
+            jitter: self.jitter,
+            top: self.top,
+            neighbours: self.neighbours.as_ref(),
+        })
     }
 
     /// Ten times the jitter; `false` when it has grown enough.

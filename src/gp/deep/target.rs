@@ -9,6 +9,7 @@ use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::Hyper;
 use crate::gp::linalg::{TILE, for_row_blocks};
+use crate::gp::neighbours::NeighbourLists;
 use crate::gp::sparse::Level;
 
 /// ℓ at some ξ, and F_V beside it.
@@ -59,6 +60,8 @@ pub(super) struct Target<'a> {
     /// The same on their way through the hidden layers.
     pub inducing_rows: SomeRows<'a>,
     pub level: Level,
+    /// Who is whose neighbour, where the top layer asks.
+    pub neighbours: Option<&'a NeighbourLists>,
 }
 
 impl Target<'_> {
@@ -79,11 +82,15 @@ impl Target<'_> {
 
     /// The inputs of the top layer at all training rows, `[n, D]`.
     pub fn all_inputs(&self, xi: &[Array2<f64>]) -> Result<Array2<f64>, GpError> {
-        let prepared = self.prepare(xi)?;
+        self.inputs(&self.prepare(xi)?)
+    }
+
+    /// The same when the hidden layers are known at their anchors.
+    pub fn inputs(&self, prepared: &Prepared) -> Result<Array2<f64>, GpError> {
         let mut inputs = Array2::zeros((self.rows.len(), self.design.width()));
         for_row_blocks(&mut inputs, TILE, |first, mut part| {
             let rows = self.hidden.range(self.rows, first, first + part.nrows());
-            part.assign(&self.forward(&prepared, &rows, false)?.inputs);
+            part.assign(&self.forward(prepared, &rows, false)?.inputs);
             Ok(())
         })?;
         Ok(inputs)

@@ -2,9 +2,10 @@
 
 use ndarray::ArrayView1;
 
-use super::layer::{GlobalParticle, LocalFit};
+use super::layer::{GlobalParticle, LocalFit, Places, rounding_variance};
 use super::likelihood::LocalLikelihood;
 use super::lists::NeighbourLists;
+use super::options::LocalKernel;
 use super::search::NeighbourIndex;
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
@@ -113,6 +114,24 @@ pub(super) fn fit(
     let kernel = best.map_or(kernels[0], |(kernel, ..)| kernel);
     let count = (rows.len() * particles.len()).max(1) as f64;
     Ok(Fitted { kernel, hyper, quality: LocalFit { with: with / count, without: without / count } })
+}
+
+/// The kernel and hyper-parameters with the best leave-one-out density of targets y: `[n]` at some places.
+pub(crate) fn best_kernel(
+    places: Places,
+    y: ArrayView1<'_, f64>,
+    neighbours: usize,
+    kernels: LocalKernel,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<(Kernel, Hyper), GpError> {
+    let index = NeighbourIndex::new(places.points.clone())?;
+    let leave_one_out = LeaveOneOut { residuals: y.to_vec(), variances: vec![1.0; y.len()] };
+    let particle = GlobalParticle { places, leave_one_out };
+    let allowed = kernels.allowed();
+    let mut found = fit(&[particle], &[index], neighbours, &allowed, rounding_variance(y), key, observer)?;
+    let hyper = found.hyper.pop().ok_or_else(|| GpError::value("no hyper-parameters"))?;
+    Ok((found.kernel, hyper))
 }
 
 // The leave-one-out density of some rows as a function of log s, log l and log (g − floor).

@@ -4,7 +4,7 @@ use super::{deep, local};
 use super::options::{Method, Train};
 use super::predictor::Predictor;
 use crate::eval::folds::Fold;
-use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer, Start};
+use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer};
 use crate::gp::exact;
 use crate::gp::neighbours::LocalFit;
 use crate::gp::observer::Observer;
@@ -70,11 +70,8 @@ pub fn fit(
             Predictor::Sparse { gp: Box::new(gp), source_rows }
         }
         Method::DeepGp | Method::Stride => {
-            let start = match stage.method {
-                Method::Stride => Start::Sparse(stage.sparse(&fold.train)?),
-                _ => Start::Exact(stage.exact()),
-            };
-            let mut gp = deep_gp::fit(x_view, y_view, &stage.layered(start), key, resume, observer)?;
+            let options = stage.layered(stage.start(&fold.train)?);
+            let mut gp = deep_gp::fit(x_view, y_view, &options, key, resume, observer)?;
             if let Some(options) = stage.local() {
                 let (with, fit) = gp.with_local(x_view, y_view, options, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));

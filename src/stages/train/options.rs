@@ -1,6 +1,6 @@
 //! The options of the train stage. Those of the mathematics are declared in `gp`, where they are used.
 
-use crate::gp::deep::{Architecture, DeepOptions, EmOptions, LayerOptions, Start};
+use crate::gp::deep::{Architecture, DeepOptions, EmOptions, LayerOptions, NeighbourStart, Start, TopOptions};
 use crate::gp::exact::ExactOptions;
 use crate::gp::inducing::InducingOptions;
 use crate::gp::kernel::{Hyperparameters, Kernel, StationaryOptions};
@@ -52,6 +52,8 @@ pub struct Train {
     /// The training loop (`deep_gp`, `stride`).
     #[serde(default)]
     pub em: EmOptions,
+    /// A top layer by neighbours instead of inducing points (`stride`).
+    pub top: Option<TopOptions>,
     /// Predictions that remember the training rows nearby (`sparse_gp`, `stride`): options, or false for none.
     #[serde(default)]
     pub local: LocalChoice,
@@ -141,6 +143,9 @@ impl Train {
             Method::Gp => json!(stationary),
             Method::SparseGp => json!({ "gp": stationary, "inducing": self.inducing }),
             Method::DeepGp => json!({ "start": start(), "deep": self.deep, "em": em() }),
+            Method::Stride if self.top.is_some() => {
+                json!({ "start": start(), "top": self.top, "local": self.predictions(), "deep": self.deep, "em": em() })
+            }
             Method::Stride => {
                 // Points that are given are kept.
                 let exchanges = if self.inducing.rows.is_some() { 0 } else { self.em.exchanges };
@@ -155,7 +160,26 @@ impl Train {
 
     /// The options of the local layer, where the method has one.
     pub fn local(&self) -> Option<&LocalOptions> {
-        self.local.options().filter(|_| matches!(self.method, Method::SparseGp | Method::Stride))
+        let possible = matches!(self.method, Method::SparseGp) || self.method == Method::Stride && self.top.is_none();
+        self.local.options().filter(|_| possible)
+    }
+
+    // How a model whose top layer is by neighbours predicts.
+    fn predictions(&self) -> LocalOptions {
+        let trained = self.top.map_or(LocalOptions::default().neighbours, |top| top.neighbours);
+        self.local.options().copied().unwrap_or(LocalOptions { neighbours: trained, ..LocalOptions::default() })
+    }
+
+    /// The fit that a deep method starts with; `train` are the training rows of the fold, in increasing order.
+    pub fn start(&self, train: &[usize]) -> Result<Start, StageError> {
+        Ok(match (self.method, self.top) {
+            (Method::Stride, Some(top)) => {
+                let (stationary, predictions) = (self.stationary(), self.predictions());
+                Start::Neighbours(NeighbourStart { stationary, top, predictions })
+            }
+            (Method::Stride, None) => Start::Sparse(self.sparse(train)?),
+            _ => Start::Exact(self.exact()),
+        })
     }
 
     fn stationary(&self) -> StationaryOptions {
@@ -182,6 +206,7 @@ impl Train {
         match &mut start {
             Start::Sparse(options) => options.stationary.ard = false,
             Start::Exact(options) => options.stationary.ard = false,
+            Start::Neighbours(options) => options.stationary.ard = false,
         }
         DeepOptions { start, layers: self.deep.clone(), em: self.em.clone() }
     }

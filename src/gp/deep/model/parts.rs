@@ -57,8 +57,11 @@ pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
         Some(knots) => drop(numbers.insert("knots".to_owned(), as_row(&knots.at))),
         None => drop(numbers.insert("anchors".to_owned(), fit.problem.hidden.anchors.x.clone())),
     }
-    let top_rows = top.rows(fit.problem.rows.len(), &fit.problem.inducing);
-    numbers.insert("top".to_owned(), fit.problem.rows.x.select(Axis(0), &top_rows));
+    let top_rows =
+        if top.keeps_rows() { top.rows(fit.problem.rows.len(), &fit.problem.inducing) } else { Vec::new() };
+    if top.keeps_rows() {
+        numbers.insert("top".to_owned(), fit.problem.rows.x.select(Axis(0), &top_rows));
+    }
     let shared = top.shared_numbers(fit.problem.y.view()).into_iter();
     numbers.extend(shared.map(|(name, values)| (name.to_owned(), values)));
     for (index, xi) in fit.states().enumerate() {
@@ -80,7 +83,7 @@ pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
         bound: fit.chains.iter().map(Chain::bound).sum::<Option<f64>>().map(|total| total / count),
         log_likelihood: fit.chains.iter().map(Chain::log_likelihood).sum::<f64>() / count,
         diagnostics: ChainDiagnostics::new(&fit.frozen, fit.frozen_moves, fit.problem.jitter),
-        local: None,
+        local: fit.local_parts(),
     })
 }
 
@@ -104,8 +107,10 @@ fn add_particle(
             add(&name, values);
         }
     }
-    let rows = hidden.list(&fit.problem.rows, top_rows);
-    add("top", target.forward(&prepared, &rows, false)?.inputs);
+    if fit.problem.top.keeps_rows() {
+        let rows = hidden.list(&fit.problem.rows, top_rows);
+        add("top", target.forward(&prepared, &rows, false)?.inputs);
+    }
     fit.problem.top.numbers(&target, &prepared)?.into_iter().for_each(|(name, values)| add(name, values));
     Ok(())
 }
@@ -125,7 +130,11 @@ pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Option<Bottom>, Vec<
     }
     let bottom = if design.knots.is_none() { Some(reader.bottom(&design, scale)?) } else { None };
     let mut components = Vec::new();
-    while parts.numbers.contains_key(&format!("p{:04}.top", components.len())) {
+    let has = |particle: usize| {
+        let prefix = format!("p{particle:04}.");
+        parts.numbers.range(prefix.clone()..).next().is_some_and(|(name, _)| name.starts_with(&prefix))
+    };
+    while has(components.len()) {
         components.push(reader.component(&design, components.len())?);
     }
     if components.is_empty() {
@@ -205,6 +214,8 @@ impl PartsReader<'_> {
         let design = Design {
             architecture,
             kernel: self.parts.kernel,
+            // A top layer with a kernel of its own is a local layer in a model.
+            top_kernel: self.parts.kernel,
             layers: layers as usize,
             prior_mean,
             length,
@@ -259,9 +270,12 @@ impl PartsReader<'_> {
     }
 
     fn top(&self, design: &Design, name: impl Fn(&str) -> String) -> Result<Box<dyn top::Posterior>, GpError> {
-        let x = self.matrix("top", None, Some(design.x_centre.len()))?;
-        let inputs = self.matrix(&name("top"), Some(x.nrows()), Some(design.width()))?;
         let hyper = &self.parts.hyper;
-        top::restore(self, name, design.top(x.view(), inputs.view(), hyper)?, hyper)
+        let covariance = || {
+            let x = self.matrix("top", None, Some(design.x_centre.len()))?;
+            let inputs = self.matrix(&name("top"), Some(x.nrows()), Some(design.width()))?;
+            design.top(x.view(), inputs.view(), hyper)
+        };
+        top::restore(self, &name, covariance, hyper)
     }
 }

@@ -87,10 +87,11 @@ impl TopLayer for ExactTop {
     fn objective(
         &self,
         held: &Held<'_>,
-        inputs: &Array2<f64>,
+        particle: usize,
         hyper: &Hyper,
         _: &[usize],
     ) -> Result<(Evaluation, f64), GpError> {
+        let inputs = &held.inputs[particle];
         if held.design.architecture != Architecture::Convolution {
             let at = log_marginal_likelihood(inputs.view(), held.y, held.design.kernel, hyper)?;
             let value = at.value;

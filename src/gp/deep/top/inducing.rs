@@ -127,11 +127,11 @@ impl TopLayer for InducingTop {
     fn objective(
         &self,
         held: &Held<'_>,
-        inputs: &Array2<f64>,
+        particle: usize,
         hyper: &Hyper,
         inducing: &[usize],
     ) -> Result<(Evaluation, f64), GpError> {
-        let Held { design, jitter, .. } = *held;
+        let (design, jitter, inputs) = (held.design, held.jitter, &held.inputs[particle]);
         if design.architecture != Architecture::Convolution {
             let found = bound_with_gradient(inputs.view(), held.y, design.kernel, hyper, inducing, jitter)?;
             return Ok((found.at, found.log_likelihood));

@@ -6,6 +6,7 @@
 mod exact;
 mod inducing;
 mod linear_back;
+mod neighbours;
 
 use std::fmt::Debug;
 
@@ -23,11 +24,14 @@ use crate::gp::inducing::Candidates;
 use crate::gp::kernel::{Covariance, Free, Hyper, Kernel};
 use crate::gp::linalg::Triangle;
 use crate::gp::linalg::panels::{Lane, squares, weighted};
-use crate::gp::neighbours::LeaveOneOut;
+use crate::gp::neighbours::{LeaveOneOut, LocalKernel};
 use crate::gp::observer::Observer;
 use crate::gp::predict::not_negative;
 use crate::gp::random::StreamKey;
 use crate::gp::sparse::{JITTER, SparseOptions};
+
+pub use neighbours::{NeighbourStart, TopOptions};
+pub(super) use neighbours::TopNeighbours;
 
 /// The stationary fit that comes first, and with it the kind of top layer.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +40,8 @@ pub enum Start {
     Sparse(SparseOptions),
     /// Standard deep regression: an exact fit; the top layer is marginalised exactly.
     Exact(ExactOptions),
+    /// STRIDE without inducing points: an exact fit on some rows; the top layer conditions rows on their neighbours.
+    Neighbours(NeighbourStart),
 }
 
 impl Start {
@@ -44,6 +50,15 @@ impl Start {
         match self {
             Self::Sparse(options) => options.stationary.kernel,
             Self::Exact(options) => options.stationary.kernel,
+            Self::Neighbours(options) => options.stationary.kernel,
+        }
+    }
+
+    /// The covariance function of the top layer, as far as it is not to be chosen.
+    pub(super) fn top_kernel(&self) -> Kernel {
+        match self {
+            Self::Neighbours(NeighbourStart { top: TopOptions { kernel: LocalKernel::Given(kernel), .. }, .. }) => *kernel,
+            _ => self.kernel(),
         }
     }
 
@@ -52,6 +67,7 @@ impl Start {
         match self {
             Self::Sparse(options) => options.stationary.hyperparameters.optimise,
             Self::Exact(options) => options.stationary.hyperparameters.optimise,
+            Self::Neighbours(options) => options.stationary.hyperparameters.optimise,
         }
     }
 
@@ -59,14 +75,20 @@ impl Start {
     pub(super) fn candidates(&self) -> Option<Candidates> {
         match self {
             Self::Sparse(options) if options.inducing.rows.is_none() => Some(options.inducing.candidates),
-            Self::Sparse(_) | Self::Exact(_) => None,
+            Self::Sparse(_) | Self::Exact(_) | Self::Neighbours(_) => None,
         }
+    }
+
+    /// The options of a top layer by neighbours.
+    pub(super) fn neighbours(&self) -> Option<&NeighbourStart> {
+        if let Self::Neighbours(options) = self { Some(options) } else { None }
     }
 
     pub(super) fn top(&self) -> &'static dyn TopLayer {
         match self {
             Self::Sparse(_) => &inducing::InducingTop,
             Self::Exact(_) => &exact::ExactTop,
+            Self::Neighbours(_) => &neighbours::NeighbourTop,
         }
     }
 
@@ -87,6 +109,7 @@ impl Start {
                 let gp = crate::gp::exact::fit(x, y, options, key, observer)?;
                 Ok((gp.hyper().clone(), Vec::new(), JITTER))
             }
+            Self::Neighbours(options) => Ok((options.fit(x, y, key, observer)?, Vec::new(), JITTER)),
         }
     }
 }
@@ -106,17 +129,20 @@ pub(super) trait TopLayer: Debug + Send + Sync {
     fn value(&self, target: &Target<'_>, prepared: &Prepared) -> Result<DensityAt, GpError>;
     /// ℓ, and its derivatives on their way back to ξ.
     fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError>;
-    /// What the M step maximises, for a particle with these inputs: `[n, D]`: F_V or ℓ with its derivatives by log σ²,
-    /// log λ and log γ²; and ℓ.
+    /// What the M step maximises, for a particle: F_V or ℓ with its derivatives by log σ², log λ and log γ²; and ℓ.
     fn objective(
         &self,
         held: &Held<'_>,
-        inputs: &Array2<f64>,
+        particle: usize,
         hyper: &Hyper,
         inducing: &[usize],
     ) -> Result<(Evaluation, f64), GpError>;
     /// The training rows, of n, that a model keeps the inputs of.
     fn rows(&self, n: usize, inducing: &[usize]) -> Vec<usize>;
+    /// Whether a model keeps them for the top layer, and not for a local layer that stands in its place.
+    fn keeps_rows(&self) -> bool {
+        true
+    }
     /// What else a model keeps, for all particles.
     fn shared_numbers(&self, y: ArrayView1<'_, f64>) -> NamedNumbers {
         let _ = y;
@@ -146,17 +172,18 @@ pub(super) trait Posterior: Debug + Send + Sync {
     }
 }
 
-/// The top layer of a particle in a model, with its covariance at the rows that the model keeps; `name` adds the particle
-/// to the name of a part.
+/// The top layer of a particle in a model; `name` adds the particle to the name of a part, and `covariance` gives that of the
+/// top layer at the rows that the model keeps.
 pub(super) fn restore(
     reader: &PartsReader<'_>,
     name: impl Fn(&str) -> String,
-    covariance: Warped,
+    covariance: impl FnOnce() -> Result<Warped, GpError>,
     hyper: &Hyper,
 ) -> Result<Box<dyn Posterior>, GpError> {
     match reader.word("top")? {
-        inducing::NAME => inducing::restore(reader, name, covariance),
-        exact::NAME => exact::restore(reader, covariance, hyper),
+        inducing::NAME => inducing::restore(reader, name, covariance()?),
+        exact::NAME => exact::restore(reader, covariance()?, hyper),
+        neighbours::NAME => Ok(Box::new(neighbours::NoMean)),
         other => Err(GpError::value(format!("top layer `{other}`"))),
     }
 }
