@@ -94,7 +94,12 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     let watch = Stopwatch::start();
     request.noting.as_ref().map_or(Ok(()), ScoringRecord::prepare)?;
     let options =
-        Options { intervals: request.intervals.clone(), variance: request.variance, on_invalid: request.on_invalid };
+        Options {
+            intervals: request.intervals.clone(),
+            variance: request.variance,
+            on_invalid: request.on_invalid,
+            local: true,
+        };
     let (file, sha256) = ModelFile::load_hashed(&request.model).map_err(|error| failed(error.into()))?;
     let scorer = Scorer::new(&file, &request.model, options).map_err(failed)?;
     let Input { chunks, layout, files } = input(request, &scorer).map_err(failed)?;

@@ -16,10 +16,25 @@ pub struct Prediction {
     pub mean: Array1<f64>,
     /// Posterior variance of f, `[p]`, never negative; add γ² for that of y.
     pub latent_variance: Option<Array1<f64>>,
+    /// Distance to the nearest training row, `[p]`, where 1 is usual among training rows; models with a local layer only.
+    pub nearest: Option<Array1<f64>>,
 }
 
-/// Means and, where asked for, variances of the rows of a tile.
-pub(crate) type Tile = (Vec<f64>, Vec<f64>);
+/// What is predicted of the rows of a tile.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tile {
+    pub mean: Vec<f64>,
+    /// Latent variances; empty where they are not asked for.
+    pub variance: Vec<f64>,
+    /// See [`Prediction::nearest`]; empty without a local layer.
+    pub nearest: Vec<f64>,
+}
+
+impl From<(Vec<f64>, Vec<f64>)> for Tile {
+    fn from((mean, variance): (Vec<f64>, Vec<f64>)) -> Self {
+        Self { mean, variance, nearest: Vec::new() }
+    }
+}
 
 /// Predicts `x_star`: `[p, d]` tile by tile. `predict` gets full tiles, and how many of their rows count.
 pub(crate) fn in_tiles(
@@ -38,9 +53,11 @@ pub(crate) fn in_tiles(
         predict(filled(rows, centre), rows.nrows())
     };
     let tiles: Vec<Tile> = starts.into_par_iter().map(tile).collect::<Result<_, _>>()?;
+    let nearest: Array1<f64> = tiles.iter().flat_map(|tile| &tile.nearest).copied().collect();
     Ok(Prediction {
-        mean: tiles.iter().flat_map(|(mean, _)| mean).copied().collect(),
-        latent_variance: variance.then(|| tiles.iter().flat_map(|(_, variance)| variance).copied().collect()),
+        mean: tiles.iter().flat_map(|tile| &tile.mean).copied().collect(),
+        latent_variance: variance.then(|| tiles.iter().flat_map(|tile| &tile.variance).copied().collect()),
+        nearest: (!nearest.is_empty()).then_some(nearest),
     })
 }
 

@@ -261,6 +261,7 @@ impl<'a> DeepFit<'a> {
             x,
             residuals: Array2::from_shape_fn((states, y.len()), |(_, row)| y[row]),
             hyper: Array2::from_shape_fn((states, numbers.len()), |(_, number)| numbers[number]),
+            training: Array2::ones((states, 2)),
         })
     }
 

@@ -22,10 +22,10 @@ impl ExactGp {
         let alpha = parts.alpha.as_slice().unwrap_or_default();
         let mean = row_slices(&k_star).take(count).map(|row| dot(row, alpha)).collect();
         if !variance {
-            return Ok((mean, Vec::new()));
+            return Ok((mean, Vec::new()).into());
         }
         solve_triangular(Side::RightTransposed, parts.lower.view(), k_star.view_mut())?;
         let remaining = |row: &[f64]| not_negative(parts.hyper.variance - dot(row, row));
-        Ok((mean, row_slices(&k_star).take(count).map(remaining).collect()))
+        Ok((mean, row_slices(&k_star).take(count).map(remaining).collect()).into())
     }
 }

@@ -8,13 +8,19 @@ use ndarray::{Array2, ArrayView1, ArrayView2};
 
 use super::conditional::{Conditional, Site, Sites};
 use super::fit::{LeaveOneOut, fit};
+use super::likelihood::LocalLikelihood;
+use super::lists::NeighbourLists;
 use super::options::LocalOptions;
 use super::search::{Among, NeighbourIndex, SearchRoom};
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::linalg::panels::LANES;
 use crate::gp::observer::Observer;
+use crate::gp::predict::{Tile, not_negative};
 use crate::gp::random::{StreamKey, sample_without_replacement};
+
+/// Training rows by which it is measured what is usual.
+const MEASURED: usize = 4096;
 
 /// Where the global model sees rows: the features of a stationary model, or what the hidden layers make of them.
 #[derive(Debug, Clone)]
@@ -42,6 +48,8 @@ pub struct LocalParts {
     pub residuals: Array2<f64>,
     /// Variance, length and noise of every particle's layer, `[S, 3]`.
     pub hyper: Array2<f64>,
+    /// Mean variance and mean distance to the nearest row, of training rows that are left out, for every particle, `[S, 2]`.
+    pub training: Array2<f64>,
 }
 
 /// How good a local layer is.
@@ -64,7 +72,7 @@ impl LocalParts {
     /// Refuses what does not fit together, for so many features and particles.
     pub fn check(&self, features: usize, particles: usize) -> Result<(), GpError> {
         let (n, d) = self.x.dim();
-        if n == 0 || d != features || self.residuals.dim() != (particles, n) || self.hyper.dim() != (particles, 3) {
+        if n == 0 || d != features || self.residuals.dim() != (particles, n) || self.hyper.dim() != (particles, 3) || self.training.dim() != (particles, 2) {
             return Err(GpError::shape(format!(
                 "a local layer of {n} rows and {d} features with residuals {:?} and hyper-parameters {:?}, in a model with \
                  {features} feature(s) and {particles} particle(s)",
@@ -72,7 +80,7 @@ impl LocalParts {
                 self.hyper.shape()
             )));
         }
-        if !self.x.iter().chain(&self.residuals).all(|value| value.is_finite()) {
+        if !self.x.iter().chain(&self.residuals).chain(&self.training).all(|value| value.is_finite()) {
             return Err(GpError::NonFinite { what: "the local layer" });
         }
         (0..particles).try_for_each(|particle| self.hyper_of(particle).check(1))
@@ -97,8 +105,32 @@ impl LocalParts {
             index: NeighbourIndex::new(places.points)?,
             lengths: places.lengths,
             residuals: self.residuals.row(particle).to_vec(),
+            training: TrainingRows { variance: self.training[[particle, 0]], spacing: self.training[[particle, 1]] },
         })
     }
+
+    /// Measures what is usual for training rows, with the layers of all particles.
+    pub(crate) fn measure<'l>(&mut self, layers: impl Iterator<Item = &'l LocalLayer>) -> Result<(), GpError> {
+        for (mut to, layer) in self.training.outer_iter_mut().zip(layers) {
+            let TrainingRows { variance, spacing } = layer.measure()?;
+            to.assign(&ndarray::arr1(&[variance, spacing]));
+        }
+        Ok(())
+    }
+
+    /// Mean variance of the targets of training rows that are left out, on the training scale.
+    pub fn training_variance(&self) -> f64 {
+        self.training.column(0).iter().sum::<f64>() / self.training.nrows().max(1) as f64
+    }
+}
+
+/// What is usual for training rows, in the eyes of one particle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TrainingRows {
+    /// Mean variance of the targets, noise included.
+    pub variance: f64,
+    /// Mean distance to the nearest other row.
+    pub spacing: f64,
 }
 
 /// The local layer of one particle, ready to predict.
@@ -110,29 +142,25 @@ pub(crate) struct LocalLayer {
     index: NeighbourIndex,
     lengths: Option<Vec<f64>>,
     residuals: Vec<f64>,
+    training: TrainingRows,
 }
 
 impl LocalLayer {
-    /// A layer of its own, without a global model below it.
-    pub fn new(kernel: Kernel, hyper: Hyper, neighbours: usize, places: Places, y: Vec<f64>) -> Result<Self, GpError> {
-        let index = NeighbourIndex::new(places.points)?;
-        Ok(Self { kernel, hyper, neighbours, index, lengths: places.lengths, residuals: y })
-    }
-
-    /// Adds the layer's means to those of the first `count` rows at these places, and gives latent variances when they are
+    /// Adds the layer to what the global model says of rows at these places: mean: `[p]`, and latent variances when they are
     /// asked for.
-    pub fn predict(&self, rows: &Sites<'_>, mean: &mut [f64], variance: bool) -> Result<Vec<f64>, GpError> {
-        let known = Sites { points: self.index.points(), lengths: self.lengths.as_deref() };
+    pub fn predict(&self, rows: &Sites<'_>, mut mean: Vec<f64>, variance: bool) -> Result<Tile, GpError> {
+        let known = self.known();
         let width = self.neighbours.min(self.residuals.len());
         let mut panel = Conditional::new(self.kernel, &known, width);
         let (mut room, mut found) = (SearchRoom::default(), Vec::with_capacity(width + 1));
-        let mut latent = Vec::with_capacity(if variance { mean.len() } else { 0 });
+        let (mut latent, mut nearest) = (Vec::with_capacity(mean.len()), Vec::with_capacity(mean.len()));
         for (first, mean) in mean.chunks_mut(LANES).enumerate().map(|(block, mean)| (block * LANES, mean)) {
             for lane in 0..mean.len() {
                 let own = rows.at(first + lane);
                 self.index.nearest(own.point, width, Among::ALL, &mut room, &mut found);
                 let at = |row: u32| (known.at(row as usize), self.residuals[row as usize]);
                 panel.load(lane, (own, 0.0), found.iter().map(|(_, row)| at(*row)));
+                nearest.push(found.first().map_or(f64::NAN, |(distance, _)| distance.sqrt() / self.training.spacing));
             }
             panel.fill(mean.len());
             panel.solve(&self.hyper)?;
@@ -141,23 +169,34 @@ impl LocalLayer {
                 let lost = if is_lost(&rows.at(first + lane)) { f64::NAN } else { 0.0 };
                 *mean += panel.mean()[lane] + lost;
                 if variance {
-                    let left = panel.variance()[lane] - self.hyper.noise + lost;
-                    latent.push(crate::gp::predict::not_negative(left));
+                    latent.push(not_negative(panel.variance()[lane] - self.hyper.noise + lost));
                 }
             }
         }
-        Ok(latent)
+        Ok(Tile { mean, variance: latent, nearest })
     }
 
-    /// Squared distances of rows to the nearest training row.
-    pub fn nearest_distances(&self, rows: &Sites<'_>, count: usize) -> Vec<f64> {
-        let (mut room, mut found) = (SearchRoom::default(), Vec::with_capacity(2));
-        (0..count)
-            .map(|row| {
-                self.index.nearest(rows.at(row).point, 1, Among::ALL, &mut room, &mut found);
-                found.first().map_or(f64::NAN, |(distance, _)| *distance)
-            })
-            .collect()
+    fn known(&self) -> Sites<'_> {
+        Sites { points: self.index.points(), lengths: self.lengths.as_deref() }
+    }
+
+    /// What is usual for training rows, by some of them, each left out in its turn.
+    pub fn measure(&self) -> Result<TrainingRows, GpError> {
+        let n = self.residuals.len();
+        let rows: Vec<u32> = (0..n as u32).step_by(n.div_ceil(MEASURED).max(1)).collect();
+        let lists = NeighbourLists::others(&self.index, &rows, self.neighbours);
+        let (sites, y) = (self.known(), ArrayView1::from(&self.residuals));
+        let variance = LocalLikelihood { kernel: self.kernel, sites, y, lists: &lists }.mean_variance(&self.hyper)?;
+        let (mut sum, mut count) = (0.0, 0.0);
+        for place in 0..lists.len() {
+            let (row, mut neighbours) = lists.get(place);
+            if let Some(nearest) = neighbours.next() {
+                let pairs = sites.at(row).point.iter().zip(sites.at(nearest).point);
+                sum += pairs.map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
+                count += 1.0;
+            }
+        }
+        Ok(TrainingRows { variance, spacing: if sum > 0.0 { sum / count } else { 1.0 } })
     }
 }
 
@@ -193,7 +232,8 @@ pub(crate) fn fit_local(
     for (mut to, found) in hyper.outer_iter_mut().zip(&fitted.hyper) {
         to.assign(&ndarray::arr1(&[found.variance, found.lengths[0], found.noise]));
     }
-    Ok((LocalParts { kernel: fitted.kernel, neighbours, x: x.to_owned(), residuals, hyper }, fitted.quality))
+    let training = Array2::ones((particles.len(), 2));
+    Ok((LocalParts { kernel: fitted.kernel, neighbours, x: x.to_owned(), residuals, hyper, training }, fitted.quality))
 }
 
 /// The training rows, of n, that a local layer keeps.

@@ -45,6 +45,19 @@ impl LocalLikelihood<'_> {
         finite(parts.iter().sum())
     }
 
+    /// The mean variance of a target, noise included.
+    pub fn mean_variance(&self, hyper: &Hyper) -> Result<f64, GpError> {
+        let parts = over_chunks(self.lists.len(), 1, |chunk| {
+            let mut sum = 0.0;
+            self.panels(chunk, hyper, |panel, count, _| {
+                sum += panel.variance().iter().take(count).sum::<f64>();
+                Ok(())
+            })?;
+            Ok(sum)
+        })?;
+        finite(parts.iter().sum::<f64>() / self.lists.len().max(1) as f64)
+    }
+
     /// The same, with derivatives by log s, log l and log g.
     pub fn with_gradient(&self, hyper: &Hyper) -> Result<LocalSum, GpError> {
         let parts = over_chunks(self.lists.len(), 4, |chunk| {

@@ -35,6 +35,10 @@ impl SparseGp {
         if fit.is_better() {
             self.parts.local = Some(parts);
             self.restore_local()?;
+            if let (Some(parts), Some(layer)) = (&mut self.parts.local, &self.local) {
+                parts.measure([layer.as_ref()].into_iter())?;
+            }
+            self.restore_local()?;
         }
         Ok((self, fit))
     }

@@ -23,14 +23,13 @@ impl SparseGp {
         let mut k_star = Array2::zeros((ROW_TILE, self.inducing.len()));
         stars.tile(0, &self.inducing, k_star.view_mut())?;
         let alpha = parts.alpha.as_slice().unwrap_or_default();
-        let mut mean: Vec<f64> = row_slices(&k_star).take(count).map(|row| dot(row, alpha)).collect();
+        let mean: Vec<f64> = row_slices(&k_star).take(count).map(|row| dot(row, alpha)).collect();
         if let Some(local) = &self.local {
             let sites = Sites { points: stars.points().rows(), lengths: None };
-            let latent = local.predict(&sites, &mut mean, variance)?;
-            return Ok((mean, latent));
+            return local.predict(&sites, mean, variance);
         }
         if !variance {
-            return Ok((mean, Vec::new()));
+            return Ok((mean, Vec::new()).into());
         }
         solve_triangular(Side::RightTransposed, parts.lower.view(), k_star.view_mut())?;
         let mut remaining: Vec<f64> =
@@ -39,6 +38,6 @@ impl SparseGp {
         for (value, row) in remaining.iter_mut().zip(row_slices(&k_star)) {
             *value = not_negative(*value + dot(row, row));
         }
-        Ok((mean, remaining))
+        Ok((mean, remaining).into())
     }
 }

@@ -19,6 +19,7 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
     let rows = all_folds[fold].test.as_slice();
     let watch = Stopwatch::start();
     let model = TrainedModel::from_file(&ModelFile::load(&model.path)?, &model.path)?;
+    let model = if stage.local { model } else { model.without_local() };
     let block = block(stage, &model, &table, rows, job.task)?;
     let timing = job.record.timing(job.task, "online", watch.read(), block.rows());
     write_predictions(&job.draft.file(PREDICTIONS), &block)?;

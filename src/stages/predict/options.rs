@@ -22,6 +22,10 @@ pub struct Predict {
     /// false: means only, faster.
     #[serde(default = "yes")]
     pub variance: bool,
+    /// false: predictions of the global model alone, without its local layer. A model whose top layer is by neighbours has
+    /// nothing else, and predicts as it is.
+    #[serde(default = "yes")]
+    pub local: bool,
     /// true: the values of the hidden layers at the test rows go to the table `hidden`; for deep methods.
     #[serde(default)]
     pub hidden: bool,

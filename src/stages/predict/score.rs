@@ -29,7 +29,8 @@ pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, 
 }
 
 fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) -> Result<(Tally, Scorer), StageError> {
-    let options = Options { intervals: stage.levels(), variance: stage.variance, on_invalid: stage.on_invalid };
+    let Predict { variance, on_invalid, local, .. } = *stage;
+    let options = Options { intervals: stage.levels(), variance, on_invalid, local };
     let scorer = match &model.file {
         Some(file) => Scorer::new(file, &model.path, options)?,
         None => Scorer::new(&ModelFile::load(&model.path)?, &model.path, options)?,

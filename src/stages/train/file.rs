@@ -83,6 +83,11 @@ const VARIANCE_ROWS: usize = 4096;
 impl TrainedModel {
     /// Mean predictive variance at training rows, evenly spaced where there are many; none where it is not finite.
     fn variance_at(&self, table: &InputTable, rows: &[usize]) -> Option<f64> {
+        // Rows that are their own neighbours would be too sure of themselves.
+        if let Some(local) = self.predictor.local() {
+            let variance = local.training_variance() * self.scaling.target_std.powi(2);
+            return (variance > 0.0 && variance.is_finite()).then_some(variance);
+        }
         let step = rows.len().div_ceil(VARIANCE_ROWS).max(1);
         let rows: Vec<usize> = rows.iter().copied().step_by(step).collect();
         let std = self.predict(&table.features.select(Axis(0), &rows), true).ok()?.y_std?;

@@ -9,7 +9,7 @@ const KERNEL: &str = "local.kernel";
 
 /// The numbers that a model file has to hold.
 pub fn tensors(parts: &LocalParts) -> Tensors {
-    let named = [("x", &parts.x), ("residuals", &parts.residuals), ("hyper", &parts.hyper)];
+    let named = [("x", &parts.x), ("residuals", &parts.residuals), ("hyper", &parts.hyper), ("training", &parts.training)];
     let mut tensors: Tensors =
         named.into_iter().map(|(name, values)| (format!("local.{name}"), Tensor::from(values.clone()))).collect();
     tensors.insert("local.neighbours".to_owned(), integers([parts.neighbours]));
@@ -30,6 +30,7 @@ pub fn from_file(file: &ModelFile) -> Result<Option<LocalParts>, String> {
         x: matrix(&file.tensors, "local.x")?,
         residuals: matrix(&file.tensors, "local.residuals")?,
         hyper: matrix(&file.tensors, "local.hyper")?,
+        training: matrix(&file.tensors, "local.training")?,
     }))
 }
 

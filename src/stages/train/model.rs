@@ -31,6 +31,8 @@ pub struct Prediction {
     pub y_std: Option<Vec<f64>>,
     /// Standard deviations of the function.
     pub f_std: Option<Vec<f64>>,
+    /// Distance to the nearest training row, where 1 is usual among training rows; models with a local layer only.
+    pub nearest: Option<Vec<f64>>,
 }
 
 /// Trains on the training rows of the fold; a deep fit goes on from its checkpoint.
@@ -136,7 +138,15 @@ impl TrainedModel {
             mean: prediction.mean.iter().map(|mean| self.scaling.mean_back(*mean)).collect(),
             y_std: std(noise),
             f_std: std(0.0),
+            nearest: prediction.nearest.map(|nearest| nearest.to_vec()),
         })
+    }
+
+    /// The same model without its local layer, if it has one.
+    #[must_use]
+    pub fn without_local(mut self) -> Self {
+        self.predictor = self.predictor.without_local();
+        self
     }
 
     /// The hidden layers at x: `[p, d]`, columns in the model's order, values in their own units.

@@ -12,6 +12,7 @@ use crate::gp::deep::warped::Warped;
 use crate::gp::kernel::{Covariance, Hyper};
 use crate::gp::linalg::gemm_nn;
 use crate::gp::neighbours::LocalLayer;
+use crate::gp::predict::Tile;
 
 /// Hidden layers and top layer of one particle.
 #[derive(Debug, Clone)]
@@ -125,12 +126,13 @@ impl Component {
         rows: &NewRows,
         count: usize,
         variance: bool,
-    ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
+    ) -> Result<Tile, GpError> {
         let inputs = self.last_inputs(design, rows)?;
         let stars = design.top(rows.x.view(), inputs.view(), hyper)?;
-        let Some(local) = &self.local else { return self.top.predict(&stars, hyper, count, variance) };
-        let (mut mean, _) = self.top.predict(&stars, hyper, count, false)?;
-        let latent = local.predict(&design.places(rows.x.view(), inputs).sites(), &mut mean, variance)?;
-        Ok((mean, latent))
+        let Some(local) = &self.local else {
+            return self.top.predict(&stars, hyper, count, variance).map(Tile::from);
+        };
+        let (mean, _) = self.top.predict(&stars, hyper, count, false)?;
+        local.predict(&design.places(rows.x.view(), inputs).sites(), mean, variance)
     }
 }

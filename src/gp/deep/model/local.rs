@@ -38,14 +38,17 @@ impl DeepGp {
         let (parts, fit) = fit_local(rows.view(), &particles, options, rounding_variance(y), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
-            self.restore_local()?;
+            self.measure_local()?;
         }
         Ok((self, fit))
     }
 
-    /// The same model without its local layer.
+    /// The same model without its local layer; a model whose top layer is by neighbours has nothing else, and stays.
     #[must_use]
     pub fn without_local(mut self) -> Self {
+        if self.components.iter().any(|component| component.top.is_nothing()) {
+            return self;
+        }
         self.parts.local = None;
         self.components.iter_mut().for_each(|component| component.local = None);
         self
@@ -54,6 +57,16 @@ impl DeepGp {
     /// Noise variance of a prediction's target.
     pub fn noise(&self) -> f64 {
         self.parts.local.as_ref().map_or(self.parts.hyper.noise, |local| local.noise())
+    }
+
+    // Puts the local layer in place for the first time.
+    pub(super) fn measure_local(&mut self) -> Result<(), GpError> {
+        self.restore_local()?;
+        let layers = self.components.iter().filter_map(|component| component.local.as_deref());
+        if let Some(local) = &mut self.parts.local {
+            local.measure(layers)?;
+        }
+        self.restore_local()
     }
 
     // Warps the rows of the local layer again: they are not kept.

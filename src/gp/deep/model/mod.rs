@@ -60,7 +60,9 @@ pub struct DeepGp {
 impl DeepGp {
     /// The model at the end of a fit.
     pub(super) fn new(fit: &DeepFit<'_>) -> Result<Self, GpError> {
-        Self::from_parts(parts::of_fit(fit)?)
+        let mut gp = Self::from_parts(parts::of_fit(fit)?)?;
+        gp.measure_local()?;
+        Ok(gp)
     }
 
     /// Restores a model from its parts; its predictions are the same bits.

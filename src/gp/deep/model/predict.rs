@@ -35,14 +35,13 @@ impl DeepGp {
             .map(|component| component.predict(&self.design, &self.parts.hyper, &tile, count, variance))
             .collect::<Result<_, _>>()?;
         let share = 1.0 / all.len().max(1) as f64;
-        let mean: Vec<f64> = (0..count).map(|i| all.iter().map(|(means, _)| means[i] * share).sum()).collect();
-        if !variance {
-            return Ok((mean, Vec::new()));
-        }
-        let spread = (0..count)
-            .map(|i| all.iter().map(|(means, variances)| (variances[i] + (means[i] - mean[i]).powi(2)) * share).sum())
-            .collect();
-        Ok((mean, spread))
+        let mean: Vec<f64> = (0..count).map(|i| all.iter().map(|tile| tile.mean[i] * share).sum()).collect();
+        let near = if all.iter().all(|tile| tile.nearest.len() == count) { count } else { 0 };
+        let nearest = (0..near).map(|i| all.iter().map(|tile| tile.nearest[i] * share).sum()).collect();
+        let spread = |tile: &Tile, i: usize| tile.variance[i] + (tile.mean[i] - mean[i]).powi(2);
+        let rows = 0..if variance { count } else { 0 };
+        let variance = rows.map(|i| all.iter().map(|tile| spread(tile, i) * share).sum()).collect();
+        Ok(Tile { mean, variance, nearest })
     }
 
     /// The values of the hidden layers at x: `[p, d]`, bottom layer first: their mean over the particles, and the

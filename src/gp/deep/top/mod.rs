@@ -165,6 +165,10 @@ pub(super) trait Posterior: Debug + Send + Sync {
         count: usize,
         variance: bool,
     ) -> Result<(Vec<f64>, Vec<f64>), GpError>;
+    /// Whether there is no global model: everything is left to the local layer.
+    fn is_nothing(&self) -> bool {
+        false
+    }
     /// What the targets y of training rows would be if their own row had not been seen; `None` where that is not known.
     fn leave_one_out(&self, rows: &Warped, hyper: &Hyper, y: &[f64]) -> Result<Option<LeaveOneOut>, GpError> {
         let _ = (rows, hyper, y);

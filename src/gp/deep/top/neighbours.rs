@@ -204,5 +204,9 @@ impl Posterior for NoMean {
     fn predict(&self, _: &Warped, hyper: &Hyper, count: usize, variance: bool) -> Result<(Vec<f64>, Vec<f64>), GpError> {
         Ok((vec![0.0; count], vec![hyper.variance; if variance { count } else { 0 }]))
     }
+
+    fn is_nothing(&self) -> bool {
+        true
+    }
 }
 

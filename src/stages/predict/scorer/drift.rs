@@ -23,6 +23,9 @@ pub struct Tally {
     /// Sum of variance ratios in units.
     ratios: i128,
     ratio_rows: u64,
+    /// The same of distances to the nearest training row.
+    distances: i128,
+    distance_rows: u64,
 }
 
 impl Tally {
@@ -50,6 +53,12 @@ impl Tally {
         }
     }
 
+    /// Counts the distance of a row to the nearest training row, relative to that among training rows.
+    pub fn count_nearest(&mut self, ratio: f64) {
+        self.distances += (ratio.min(LARGEST_RATIO) / RATIO_UNIT).round() as i128;
+        self.distance_rows += 1;
+    }
+
     pub fn count_rows(&mut self, valid: &[bool]) {
         self.rows += valid.len() as u64;
         self.invalid += valid.iter().filter(|valid| !**valid).count() as u64;
@@ -68,6 +77,11 @@ impl Tally {
     /// Mean predictive variance over that of training; none without variances, rows or a training value.
     pub fn variance_ratio(&self) -> Option<f64> {
         (self.ratio_rows > 0).then(|| self.ratios as f64 * RATIO_UNIT / self.ratio_rows as f64)
+    }
+
+    /// Mean distance to the nearest training row over that among training rows; none without a local layer or rows.
+    pub fn nearest_distance_ratio(&self) -> Option<f64> {
+        (self.distance_rows > 0).then(|| self.distances as f64 * RATIO_UNIT / self.distance_rows as f64)
     }
 
     /// The share of usable rows outside the training range, feature by feature; none without rows.
@@ -95,6 +109,9 @@ impl Tally {
             row("rows_invalid", None, Some(self.invalid as f64), self.rows),
             row("variance_ratio", None, self.variance_ratio(), self.ratio_rows),
         ];
+        if let Some(ratio) = self.nearest_distance_ratio() {
+            all.push(row("nearest_distance_ratio", None, Some(ratio), self.distance_rows));
+        }
         let shares = self.shares();
         all.extend(
             features.iter().zip(shares).map(|(name, share)| row("share_outside_range", Some(name), share, self.usable)),

@@ -35,6 +35,8 @@ pub struct Options {
     pub variance: bool,
     /// What happens to rows that the model cannot use.
     pub on_invalid: OnInvalid,
+    /// With the model's local layer, if it has one.
+    pub local: bool,
 }
 
 /// A model ready to score, with what it knows of its training.
@@ -51,6 +53,7 @@ impl Scorer {
     /// The model of a file; `path` is for messages.
     pub fn new(file: &ModelFile, path: &Path, options: Options) -> Result<Self, StageError> {
         let model = TrainedModel::from_file(file, path)?;
+        let model = if options.local { model } else { model.without_local() };
         let quantiles = quantiles(&options.intervals)?;
         Ok(Self { model, meta: file.meta.clone(), options, quantiles })
     }
@@ -121,6 +124,9 @@ impl Scorer {
             }
             numbers.y_mean[row] = mean;
             numbers.noise_std[row] = self.model.noise_std();
+            if let Some(nearest) = &prediction.nearest {
+                tally.count_nearest(nearest[at]);
+            }
             if let Some(std) = std {
                 tally.count_variance(std * std, self.meta.predictive_variance);
                 for (column, (_, z)) in numbers.quantiles.iter_mut().zip(&self.quantiles) {
