@@ -1,6 +1,6 @@
 //! The EM loop: sample hidden layers, move inducing points and hyper-parameters, and again.
 
-use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView1, ArrayView2};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::gp::GpError;
 use crate::gp::exact;
 use crate::gp::hyper::SoftBounds;
 use crate::gp::inducing::Choice;
-use crate::gp::neighbours::{LocalParts, kept_rows, rounding_variance};
+use crate::gp::neighbours::rounding_variance;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
 
@@ -246,23 +246,6 @@ impl<'a> DeepFit<'a> {
             .zip(&self.chains)
             .flat_map(|(earlier, chain)| earlier.iter().chain([&chain.position.xi]))
             .map(Vec::as_slice)
-    }
-
-    /// The local layer that a top layer by neighbours becomes in a model.
-    pub fn local_parts(&self) -> Option<LocalParts> {
-        let options = self.options.start.neighbours()?;
-        let kept = kept_rows(self.problem.rows.len(), &options.predictions, &self.key.with("local"));
-        let (x, y) = (self.problem.rows.x.select(Axis(0), &kept), self.problem.y.select(Axis(0), &kept));
-        let (states, hyper) = (self.states().count(), &self.problem.hyper);
-        let numbers = [hyper.variance, hyper.lengths[0], hyper.noise];
-        Some(LocalParts {
-            kernel: self.problem.design.top_kernel,
-            neighbours: options.predictions.neighbours as usize,
-            x,
-            residuals: Array2::from_shape_fn((states, y.len()), |(_, row)| y[row]),
-            hyper: Array2::from_shape_fn((states, numbers.len()), |(_, number)| numbers[number]),
-            training: Array2::ones((states, 2)),
-        })
     }
 
     fn sampler(&self) -> &'a dyn SamplerMethod {

@@ -30,9 +30,10 @@ mod target;
 mod top;
 mod warped;
 
-use ndarray::{ArrayView1, ArrayView2};
+use ndarray::{ArrayView1, ArrayView2, Axis};
 
 use super::GpError;
+use super::kernel::Kernel;
 use super::observer::{Observer, Phase};
 use super::random::StreamKey;
 use em::DeepFit;
@@ -61,8 +62,29 @@ pub fn fit(
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<DeepGp, GpError> {
+    let Some(start) = options.start.neighbours() else {
+        return Ok(fit_rows(x, y, options, key, resume, observer)?.0);
+    };
+    // Hidden layers that were trained on the likelihood of neighbours make these look too much alike: what a prediction
+    // may expect of them is measured on rows that training has not seen.
+    let held_out = start.held_out(x.nrows(), key);
+    let seen: Vec<usize> = (0..x.nrows()).filter(|row| held_out.binary_search(row).is_err()).collect();
+    let (x_seen, y_seen) = (x.select(Axis(0), &seen), y.select(Axis(0), &seen));
+    let (gp, kernel) = fit_rows(x_seen.view(), y_seen.view(), options, key, resume, observer)?;
+    gp.with_neighbours((x, y), kernel, &held_out, &start.predictions, &key.with("local"), observer)
+}
+
+// The model, and the covariance function of its top layer.
+fn fit_rows(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    options: &DeepOptions,
+    key: &StreamKey,
+    resume: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<(DeepGp, Kernel), GpError> {
     let mut fit = DeepFit::new(x, y, options, key, resume, observer)?;
     fit.run(observer)?;
     observer.phase(Phase::Condition);
-    DeepGp::new(&fit)
+    Ok((DeepGp::new(&fit)?, fit.problem.design.top_kernel))
 }

@@ -174,6 +174,7 @@ impl DeepProblem {
             inducing_rows: self.hidden.list(&self.rows, &self.inducing),
             level: Level { noise: self.hyper.noise, jitter: self.jitter },
             neighbours: neighbours.map(Arc::as_ref),
+            room: self.neighbours.as_ref().map(|all| all.room.as_ref()),
         }
     }
 

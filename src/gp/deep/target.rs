@@ -9,7 +9,7 @@ use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::Hyper;
 use crate::gp::linalg::{TILE, for_row_blocks};
-use crate::gp::neighbours::NeighbourLists;
+use crate::gp::neighbours::{AdjointRoom, NeighbourLists};
 use crate::gp::sparse::Level;
 
 /// ℓ at some ξ, and F_V beside it.
@@ -62,6 +62,7 @@ pub(super) struct Target<'a> {
     pub level: Level,
     /// Who is whose neighbour, where the top layer asks.
     pub neighbours: Option<&'a NeighbourLists>,
+    pub room: Option<&'a AdjointRoom>,
 }
 
 impl Target<'_> {

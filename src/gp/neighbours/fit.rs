@@ -32,6 +32,11 @@ pub(crate) struct LeaveOneOut {
 }
 
 impl LeaveOneOut {
+    /// Without a global model, standardised targets y: `[n]` are their own residuals.
+    pub fn of_nothing(y: ArrayView1<'_, f64>) -> Self {
+        Self { residuals: y.to_vec(), variances: vec![1.0; y.len()] }
+    }
+
     /// Adds a row of a sparse model: what its mean leaves over of the target, what the inducing points leave over of its
     /// variance, vᵀB⁻¹v with v = L⁻¹k, and γ².
     ///
@@ -68,15 +73,16 @@ pub(super) fn fit(
     indices: &[NeighbourIndex],
     neighbours: usize,
     kernels: &[Kernel],
-    noise_floor: f64,
+    (noise_floor, fitted_to): (f64, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<Fitted, GpError> {
     let n = indices.first().map_or(0, |index| index.points().nrows());
-    let rows: Vec<u32> = sample_without_replacement(&mut key.with("fit").generator(), n, ROWS)
-        .into_iter()
-        .map(|row| row as u32)
-        .collect();
+    let mut rows = fitted_to.to_vec();
+    if rows.is_empty() {
+        let some = sample_without_replacement(&mut key.with("fit").generator(), n, ROWS);
+        rows.extend(some.into_iter().map(|row| row as u32));
+    }
     let mut best: Option<(Kernel, Hyper, f64)> = None;
     let (mut hyper, mut with, mut without) = (Vec::new(), 0.0, 0.0);
     for (number, (particle, index)) in particles.iter().zip(indices).enumerate() {
@@ -126,10 +132,9 @@ pub(crate) fn best_kernel(
     observer: &mut dyn Observer,
 ) -> Result<(Kernel, Hyper), GpError> {
     let index = NeighbourIndex::new(places.points.clone())?;
-    let leave_one_out = LeaveOneOut { residuals: y.to_vec(), variances: vec![1.0; y.len()] };
-    let particle = GlobalParticle { places, leave_one_out };
+    let particle = GlobalParticle { places, leave_one_out: LeaveOneOut::of_nothing(y) };
     let allowed = kernels.allowed();
-    let mut found = fit(&[particle], &[index], neighbours, &allowed, rounding_variance(y), key, observer)?;
+    let mut found = fit(&[particle], &[index], neighbours, &allowed, (rounding_variance(y), &[]), key, observer)?;
     let hyper = found.hyper.pop().ok_or_else(|| GpError::value("no hyper-parameters"))?;
     Ok((found.kernel, hyper))
 }

@@ -210,12 +210,13 @@ pub(crate) struct GlobalParticle {
     pub leave_one_out: LeaveOneOut,
 }
 
-/// The local layer above a global model's particles, given at the training rows x: `[n, d]` that it keeps.
+/// The local layer above a global model's particles, given at the training rows x: `[n, d]` that it keeps; with the least noise,
+/// and the rows that it is fitted to, none for some of all.
 pub(crate) fn fit_local(
     x: ArrayView2<'_, f64>,
     particles: &[GlobalParticle],
     options: &LocalOptions,
-    noise_floor: f64,
+    (noise_floor, fitted_to): (f64, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<(LocalParts, LocalFit), GpError> {
@@ -223,7 +224,7 @@ pub(crate) fn fit_local(
     let neighbours = options.neighbours as usize;
     let indices: Vec<NeighbourIndex> =
         particles.iter().map(|particle| NeighbourIndex::new(particle.places.points.clone())).collect::<Result<_, _>>()?;
-    let fitted = fit(particles, &indices, neighbours, &options.kernel.allowed(), noise_floor, key, observer)?;
+    let fitted = fit(particles, &indices, neighbours, &options.kernel.allowed(), (noise_floor, fitted_to), key, observer)?;
     let mut residuals = Array2::zeros((particles.len(), n));
     for (mut to, particle) in residuals.outer_iter_mut().zip(particles) {
         to.assign(&ArrayView1::from(&particle.leave_one_out.residuals));

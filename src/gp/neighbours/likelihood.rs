@@ -4,6 +4,8 @@
 //! and the exact one where every earlier row is a neighbour. With neighbours among all other rows it is the
 //! leave-one-out density.
 
+use std::sync::Mutex;
+
 use ndarray::{Array2, ArrayView1};
 use rayon::prelude::*;
 
@@ -12,14 +14,36 @@ use super::lists::NeighbourLists;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::linalg::panels::LANES;
-use crate::gp::linalg::{for_row_blocks, over_chunks};
+use crate::gp::linalg::{add_all, over_chunks};
 
 /// Numbers that the partial derivatives of all threads may hold together (1 GiB).
 const PARTIAL: usize = 1 << 27;
 /// The most parts that derivatives are summed in.
-const PARTS: usize = 8;
-/// Numbers of a part that one thread adds up before it takes more.
-const BLOCK_ROWS: usize = 1024;
+const PARTS: usize = 4;
+/// Numbers that one thread adds up before it takes more.
+const BLOCK: usize = 1 << 15;
+
+/// Memory that derivatives were summed in, kept for the next time: asking the system for it again and again costs as much as
+/// the sums.
+#[derive(Debug, Default)]
+pub(crate) struct AdjointRoom(Mutex<Vec<Vec<f64>>>);
+
+impl AdjointRoom {
+    fn take(&self, len: usize) -> Vec<f64> {
+        let kept = self.0.lock().ok().and_then(|mut kept| kept.pop());
+        let mut room = kept.unwrap_or_default();
+        room.clear();
+        room.resize(len, 0.0);
+        room
+    }
+
+    /// Takes memory back.
+    pub fn give_back(&self, room: Vec<f64>) {
+        if let Ok(mut kept) = self.0.lock() {
+            kept.push(room);
+        }
+    }
+}
 
 /// Targets at their sites, and who is whose neighbour.
 #[derive(Debug, Clone, Copy)]
@@ -72,17 +96,17 @@ impl LocalLikelihood<'_> {
     }
 
     /// The same, and derivatives by the coordinates (or local lengths) of all sites, `[n, D]`.
-    pub fn with_adjoint(&self, hyper: &Hyper) -> Result<(LocalSum, Array2<f64>), GpError> {
+    pub fn with_adjoint(&self, hyper: &Hyper, room: &AdjointRoom) -> Result<(LocalSum, Array2<f64>), GpError> {
         let (n, width) = (self.sites.points.nrows(), self.sites.coordinates());
         let parts = (PARTIAL / (n * width).max(1)).clamp(2, PARTS);
         let places = self.lists.len();
         let bound = |part: usize| (part * places.div_ceil(LANES) / parts * LANES).min(places);
-        let found: Vec<(LocalSum, Array2<f64>)> = (0..parts)
+        let found: Vec<(LocalSum, Vec<f64>)> = (0..parts)
             .into_par_iter()
             .with_max_len(1)
             .map(|part| {
-                let (mut sum, mut adjoint) = (LocalSum::default(), Array2::zeros((n, width)));
-                let to = adjoint.as_slice_mut().ok_or_else(|| GpError::shape("derivatives by rows"))?;
+                let (mut sum, mut adjoint) = (LocalSum::default(), room.take(n * width));
+                let to = adjoint.as_mut_slice();
                 self.panels(bound(part)..bound(part + 1), hyper, |panel, count, first| {
                     sum.add(&panel.sum(hyper, count, true));
                     for lane in 0..count {
@@ -98,15 +122,13 @@ impl LocalLikelihood<'_> {
             })
             .collect::<Result<_, GpError>>()?;
         let sums: Vec<LocalSum> = found.iter().map(|(sum, _)| *sum).collect();
-        let mut parts = found.into_iter().map(|(_, adjoint)| adjoint);
-        let mut adjoint = parts.next().unwrap_or_else(|| Array2::zeros((n, width)));
-        let others: Vec<Array2<f64>> = parts.collect();
-        for_row_blocks(&mut adjoint, BLOCK_ROWS, |first, mut block| {
-            let end = first + block.nrows();
-            others.iter().for_each(|other| block += &other.slice(ndarray::s![first..end, ..]));
-            Ok(())
-        })?;
-        Ok((total(&sums)?, adjoint))
+        let mut adjoint = room.take(n * width);
+        adjoint.par_chunks_mut(BLOCK).enumerate().for_each(|(block, to)| {
+            found.iter().for_each(|(_, part)| add_all(&mut *to, &part[block * BLOCK..]));
+        });
+        found.into_iter().for_each(|(_, part)| room.give_back(part));
+        let adjoint = Array2::from_shape_vec((n, width), adjoint);
+        Ok((total(&sums)?, adjoint.map_err(|error| GpError::shape(error.to_string()))?))
     }
 
     // Conditions some rows on their neighbours, eight at a time; `work` gets how many of them count, and the first.

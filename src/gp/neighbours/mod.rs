@@ -21,7 +21,7 @@ pub(crate) use conditional::Sites;
 pub(crate) use fit::{LeaveOneOut, best_kernel};
 pub use layer::{LocalFit, LocalParts};
 pub(crate) use layer::{GlobalParticle, LocalLayer, Places, fit_local, kept_rows, rounding_variance};
-pub(crate) use likelihood::LocalLikelihood;
+pub(crate) use likelihood::{AdjointRoom, LocalLikelihood};
 pub use lists::NeighbourLists;
 pub use options::{LocalChoice, LocalKernel, LocalOptions};
 pub use search::{Among, Neighbour, NeighbourIndex, SearchRoom};

@@ -31,7 +31,7 @@ impl SparseGp {
         let (rows, targets) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept));
         let leave_one_out = self.leave_one_out(rows.view(), targets.view())?;
         let particle = GlobalParticle { places: self.places(rows.view())?, leave_one_out };
-        let (parts, fit) = fit_local(rows.view(), &[particle], options, rounding_variance(y), key, observer)?;
+        let (parts, fit) = fit_local(rows.view(), &[particle], options, (rounding_variance(y), &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
             self.restore_local()?;

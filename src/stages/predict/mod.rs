@@ -197,6 +197,9 @@ impl Predict {
         if self.hidden {
             options["hidden"] = json!(true);
         }
+        if !self.local {
+            options["local"] = json!(false);
+        }
         if !test_rows {
             options["on_invalid"] = json!(self.on_invalid);
             options["keep"] = json!(self.keep);

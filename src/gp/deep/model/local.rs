@@ -8,9 +8,9 @@ use rayon::prelude::*;
 use super::DeepGp;
 use super::component::Component;
 use crate::gp::GpError;
-use crate::gp::kernel::ROW_TILE;
+use crate::gp::kernel::{Kernel, ROW_TILE};
 use crate::gp::neighbours::{
-    GlobalParticle, LeaveOneOut, LocalFit, LocalOptions, Places, fit_local, kept_rows, rounding_variance,
+    GlobalParticle, LeaveOneOut, LocalFit, LocalKernel, LocalOptions, Places, fit_local, kept_rows, rounding_variance,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::filled;
@@ -35,12 +35,45 @@ impl DeepGp {
             .iter()
             .map(|component| self.global_particle(component, rows.view(), targets.view()))
             .collect::<Result<_, _>>()?;
-        let (parts, fit) = fit_local(rows.view(), &particles, options, rounding_variance(y), key, observer)?;
+        let (parts, fit) = fit_local(rows.view(), &particles, options, (rounding_variance(y), &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
             self.measure_local()?;
         }
         Ok((self, fit))
+    }
+
+    /// A model whose top layer is by neighbours, conditioned on the rows x: `[n, d]`, y: `[n]`. What it may expect of
+    /// neighbours is fitted to the rows that training has not seen.
+    pub fn with_neighbours(
+        mut self,
+        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        kernel: Kernel,
+        held_out: &[usize],
+        options: &LocalOptions,
+        key: &StreamKey,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, GpError> {
+        observer.phase(Phase::Local);
+        let mut kept = kept_rows(x.nrows(), options, key);
+        kept.extend(held_out);
+        kept.sort_unstable();
+        kept.dedup();
+        let (rows, targets) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept));
+        let unseen: Vec<u32> =
+            held_out.iter().filter_map(|row| kept.binary_search(row).ok()).map(|place| place as u32).collect();
+        let all = LeaveOneOut::of_nothing(targets.view());
+        let particle = |component| {
+            Ok(GlobalParticle { places: self.places(component, rows.view())?, leave_one_out: all.clone() })
+        };
+        let particles: Vec<GlobalParticle> =
+            self.components.iter().map(particle).collect::<Result<_, GpError>>()?;
+        let options = LocalOptions { kernel: LocalKernel::Given(kernel), ..*options };
+        let floor = rounding_variance(y);
+        let (parts, _) = fit_local(rows.view(), &particles, &options, (floor, &unseen), key, observer)?;
+        self.parts.local = Some(parts);
+        self.measure_local()?;
+        Ok(self)
     }
 
     /// The same model without its local layer; a model whose top layer is by neighbours has nothing else, and stays.

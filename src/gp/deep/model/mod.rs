@@ -60,9 +60,7 @@ pub struct DeepGp {
 impl DeepGp {
     /// The model at the end of a fit.
     pub(super) fn new(fit: &DeepFit<'_>) -> Result<Self, GpError> {
-        let mut gp = Self::from_parts(parts::of_fit(fit)?)?;
-        gp.measure_local()?;
-        Ok(gp)
+        Self::from_parts(parts::of_fit(fit)?)
     }
 
     /// Restores a model from its parts; its predictions are the same bits.

@@ -83,7 +83,7 @@ pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
         bound: fit.chains.iter().map(Chain::bound).sum::<Option<f64>>().map(|total| total / count),
         log_likelihood: fit.chains.iter().map(Chain::log_likelihood).sum::<f64>() / count,
         diagnostics: ChainDiagnostics::new(&fit.frozen, fit.frozen_moves, fit.problem.jitter),
-        local: fit.local_parts(),
+        local: None,
     })
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ndarray::{ArrayView1, ArrayView2, Axis, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, s};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,7 @@ use super::{NamedNumbers, Posterior, TopLayer};
 use crate::gp::GpError;
 use crate::gp::deep::hidden::{Adjoints, LayersAtRows, Prepared};
 use crate::gp::deep::m_step::Held;
+use crate::gp::deep::options::Architecture;
 use crate::gp::deep::target::{DensityAt, Target};
 use crate::gp::deep::warped::Warped;
 use crate::gp::exact::{self, ExactOptions};
@@ -21,7 +22,7 @@ use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Hyper, Kernel, StationaryOptions};
 use crate::gp::linalg::{over_chunks, tiles};
 use crate::gp::neighbours::{
-    LocalKernel, LocalLikelihood, LocalOptions, NeighbourLists, Places, best_kernel,
+    AdjointRoom, LocalKernel, LocalLikelihood, LocalOptions, NeighbourLists, Places, best_kernel,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::{StreamKey, permutation, sample_without_replacement};
@@ -30,6 +31,10 @@ use crate::gp::random::{StreamKey, permutation, sample_without_replacement};
 pub(super) const NAME: &str = "neighbours";
 /// Rows of the exact fit that comes first, and of the subset on which its starts are tried.
 const START_ROWS: (usize, usize) = (500, 300);
+
+/// One row of so many, and at most so many rows, are left out of training.
+const HELD_OUT: usize = 10;
+const HELD_OUT_ROWS: usize = 3000;
 
 /// A top layer by neighbours instead of inducing points.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +80,11 @@ impl NeighbourStart {
         Ok(gp.hyper().clone())
     }
 
+    /// The rows, of n, that training does not see; in increasing order.
+    pub(in crate::gp::deep) fn held_out(&self, n: usize, key: &StreamKey) -> Vec<usize> {
+        sample_without_replacement(&mut key.with("neighbours.held out").generator(), n, (n / HELD_OUT).min(HELD_OUT_ROWS))
+    }
+
     /// The covariance function of the top layer, and its hyper-parameters where hidden layers change nothing.
     pub(in crate::gp::deep) fn top(
         &self,
@@ -98,6 +108,8 @@ pub(in crate::gp::deep) struct TopNeighbours {
     order: Arc<Vec<u32>>,
     /// Of every particle.
     pub lists: Vec<Arc<NeighbourLists>>,
+    /// Shared by all particles.
+    pub room: Arc<AdjointRoom>,
 }
 
 impl TopNeighbours {
@@ -105,7 +117,7 @@ impl TopNeighbours {
     pub fn new(count: usize, n: usize, key: &StreamKey) -> Self {
         let order = permutation(&mut key.with("deep").with("order").generator(), n);
         let order = order.into_iter().map(|row| row as u32).collect();
-        Self { count, order: Arc::new(order), lists: Vec::new() }
+        Self { count, order: Arc::new(order), lists: Vec::new(), room: Arc::default() }
     }
 
     /// The same for particles whose top layer sees the rows at these places.
@@ -144,10 +156,14 @@ impl TopLayer for NeighbourTop {
 
     fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError> {
         let inputs = target.inputs(prepared)?;
-        let places = target.design.places(target.rows.x.view(), inputs.clone());
+        // Local lengths are what bounds have made of the inputs; elsewhere the inputs are the places.
+        let raw = if target.design.architecture == Architecture::Convolution { inputs.clone() } else { Array2::default((0, 0)) };
+        let places = target.design.places(target.rows.x.view(), inputs);
+        let inputs = if places.lengths.is_some() { raw.view() } else { places.points.view() };
         let density = likelihood(target.design.top_kernel, &places, target.y, target.neighbours)?;
-        let (sum, by_places) = density.with_adjoint(target.hyper)?;
-        let adjoint = target.design.places_back(inputs.view(), by_places);
+        let room = target.room.ok_or_else(|| GpError::shape("rows without neighbours"))?;
+        let (sum, by_places) = density.with_adjoint(target.hyper, room)?;
+        let adjoint = target.design.places_back(inputs, by_places);
         let size = target.hidden.adjoints(target.design).size();
         let parts = over_chunks(target.rows.len(), size, |chunk| {
             let mut adjoints = target.hidden.adjoints(target.design);
@@ -164,6 +180,7 @@ impl TopLayer for NeighbourTop {
             }
             Ok(adjoints)
         })?;
+        room.give_back(adjoint.into_raw_vec_and_offset().0);
         let mut adjoints = target.hidden.adjoints(target.design);
         parts.iter().for_each(|part| adjoints.add(part));
         Ok((DensityAt { log_likelihood: sum.log_likelihood, bound: None }, adjoints))
