@@ -3,13 +3,13 @@
 use super::StageError;
 use super::ingest::Source;
 use super::ingest::inspect::Inspection;
-use super::job::{Cancel, Key, Record, Task};
+use super::job::{Cancel, Key, Record, Spans, Task};
 use super::predict::Predicted;
 use super::split::Folds;
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
 use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
-use crate::tables::{TableKind, TimingRow};
+use crate::tables::TableKind;
 use serde_json::Value as Json;
 use std::any::Any;
 use std::cell::RefCell;
@@ -304,6 +304,8 @@ pub struct Job<'j, 'r> {
     pub task: &'j Task,
     pub key: &'j Key,
     pub draft: &'j Draft,
+    /// Its span; the phases that are opened in it are timed.
+    pub spans: &'j mut Spans,
     /// What the run leaves behind.
     pub record: &'j mut Record<'r>,
     pub cancel: &'j Cancel,
@@ -332,19 +334,19 @@ impl Collecting<'_, '_> {
     }
 }
 
-/// What was done: its cost, its result in a few words, and whatever else its cache entry should say.
+/// What was done: to how many rows, its result in a few words, and whatever else its cache entry should say.
 #[derive(Default)]
 pub struct Work {
-    pub timings: Vec<TimingRow>,
+    pub rows: usize,
     pub outcome: String,
     /// For [`Stage::collect`].
     pub notes: Json,
 }
 
 impl Work {
-    /// Work of one phase, with nothing else to say.
-    pub fn done(timing: TimingRow, outcome: String) -> Self {
-        Self { timings: vec![timing], outcome, notes: Json::Null }
+    /// Work with nothing else to say.
+    pub fn done(rows: usize, outcome: String) -> Self {
+        Self { rows, outcome, notes: Json::Null }
     }
 }
 

@@ -28,36 +28,33 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let path = CheckpointFile::path(&job.record.results, &job.key.hash);
     let earlier = if stage.method.is_deep() { earlier(job, &path)? } else { None };
     let checkpoints = Checkpoints { path, key: job.key.hash.clone(), origin: job.origin.clone() };
-    let mut observer = FitObserver::new(job.task, job.cancel, job.record.listener, checkpoints);
-    let resume = earlier.map(|(file, state)| {
-        observer.go_on(file);
-        state
-    });
+    let (file, resume) = earlier.unzip();
+    let mut observer = FitObserver::new(job, checkpoints, file);
     // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
     let stream = StreamKey::new(context.seed).with(&options.to_string()).with_index(u64::from(number));
     let outcome = model::fit(stage, &table, fold, &stream, resume, &mut observer);
-    if let Some(error) = observer.failure.take() {
+    observer.spans.end_phases();
+    let FitObserver { traces, kept, failure, .. } = observer;
+    if let Some(error) = failure {
         return Err(error.into());
     }
     let model = outcome.map_err(|error| match error {
-        StageError::Interrupted { .. } => StageError::Interrupted { kept: observer.kept },
+        StageError::Interrupted { .. } => StageError::Interrupted { kept },
         error => error,
     })?;
     let (record, rows) = (&*job.record, &fold.train);
-    let timing = |(name, time): &(String, _)| record.timing(job.task, name, *time, rows.len());
-    let timings = observer.timings().iter().map(timing).collect();
     let summary = summary(context, record, job.task, &table, rows.len());
     let file = model.to_file(Provenance { table: &table, rows, summary, options });
     file.save(&job.draft.file(MODEL_FILE))?;
-    write_rows(&job.draft.file(TRACES), &observer.traces)?;
+    write_rows(&job.draft.file(TRACES), &traces)?;
     let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten().unwrap_or(f64::NAN);
     let outcome = format!("{} rows, log-likelihood {likelihood:.2}", rows.len());
     let mut warnings = model.warnings(stage);
-    warnings.extend(deep::skipped_warning(observer.traces.iter().map(|row| row.phase.as_str())));
+    warnings.extend(deep::skipped_warning(traces.iter().map(|row| row.phase.as_str())));
     let chains: Map<String, Json> =
         model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
     let chains = if chains.is_empty() { Json::Null } else { json!({ "rows": rows.len(), "metrics": chains }) };
-    Ok(Work { timings, outcome, notes: json!({ "warnings": warnings, "chains": chains }) })
+    Ok(Work { rows: rows.len(), outcome, notes: json!({ "warnings": warnings, "chains": chains }) })
 }
 
 /// Where an earlier attempt at the same work left off. Work that is asked for again begins again, unless this very
