@@ -217,21 +217,22 @@ impl Visitor for Runner<'_> {
         for (path, hash) in &reads {
             self.record.add_input_file(path, hash);
         }
-        let count = keys.len() as u32;
+        let (count, mut pieces) = (keys.len() as u32, Vec::new());
         for (index, key) in keys.iter().enumerate() {
             self.check_cancel()?;
-            let task = task(stage, context, fold(stage, index).map(|fold| (fold, count)));
+            let task = context.task(stage.kind(), fold(stage, index).map(|fold| (fold, count)));
             let mut spans = Spans::open(&task);
             let entry = self.perform(stage, context, (&task, &mut spans), key)?;
             let mut done = Collecting { task: &task, key, entry: &entry, record: &mut self.record };
             stage.stage.collect(context, &mut done).map_err(|error| RunError::of_own_files(&task, error))?;
+            pieces.push(entry);
         }
-        let task = task(stage, context, None);
-        stage.stage.complete(context, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
+        let task = context.task(stage.kind(), None);
+        stage.stage.complete(context, &pieces, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
     }
 
     fn fail(&mut self, stage: &PlannedStage, context: &Context<'_>, error: StageError) -> Result<(), RunError> {
-        Err(self.failed(&task(stage, context, None), error))
+        Err(self.failed(&context.task(stage.kind(), None), error))
     }
 
     fn ends_at(&self, stage: &PlannedStage) -> bool {
@@ -239,13 +240,9 @@ impl Visitor for Runner<'_> {
     }
 
     fn conclude(&mut self, stage: &PlannedStage, context: &Context<'_>) -> Result<(), RunError> {
-        let task = task(stage, context, None);
+        let task = context.task(stage.kind(), None);
         stage.stage.conclude(context, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
     }
-}
-
-fn task(stage: &PlannedStage, context: &Context<'_>, fold: Option<(u32, u32)>) -> Task {
-    Task { case: context.case.to_owned(), stage: context.id.to_owned(), kind: stage.kind(), fold }
 }
 
 /// A full disk or a bug in one case is one in all of them.

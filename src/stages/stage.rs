@@ -107,8 +107,8 @@ pub trait Stage: Any + Debug + Send + Sync {
         Ok(())
     }
 
-    /// What is left to do when all pieces of this stage are there.
-    fn complete(&self, _context: &Context<'_>, _record: &mut Record<'_>) -> Result<(), StageError> {
+    /// What is left to do when all pieces of this stage are there, one or one for each fold.
+    fn complete(&self, _: &Context<'_>, _parts: &[CacheEntry], _record: &mut Record<'_>) -> Result<(), StageError> {
         Ok(())
     }
 
@@ -270,6 +270,11 @@ impl<'a> Context<'a> {
     pub fn stage<S: Stage>(&self, id: &str) -> Option<&'a S> {
         let (_, stage) = self.stages.iter().find(|(known, _)| *known == id)?;
         (*stage as &dyn Any).downcast_ref()
+    }
+
+    /// Work of this stage, of that kind, on a fold where it runs per fold.
+    pub fn task(&self, kind: &'static str, fold: Option<(u32, u32)>) -> Task {
+        Task { case: self.case.to_owned(), stage: self.id.to_owned(), kind, fold }
     }
 
     /// The output of an earlier stage.

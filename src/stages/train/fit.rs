@@ -7,10 +7,12 @@ use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
 use crate::stages::job::{Record, Task};
-use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work, lost};
+use crate::stages::{Collecting, Context, Job, Stage as _, StageError, Work};
 use crate::store::input::{SourceFile, sha256_file};
 use crate::store::model::{InputDigest, TrainingSummary, publish};
-use crate::store::{CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_known, write_rows};
+use crate::store::{
+    CacheEntry, CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_known, write_rows,
+};
 use crate::tables::{Timestamp, TraceRow};
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
@@ -125,28 +127,21 @@ pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '
 }
 
 /// What the chains of all folds say about themselves.
-pub fn chain_metrics(stage: &Train, context: &Context<'_>, record: &mut Record<'_>) -> Result<(), StageError> {
-    let Some(Output::Models(models)) = context.outputs.get(context.id) else { return Ok(()) };
-    let mut chains = Vec::new();
-    if !stage.method.is_deep() {
-        return Ok(());
-    }
-    for (fold, model) in (0..).zip(&models.models) {
-        let entry = context.cache.look_up(&model.hash).ok_or_else(|| lost(context.id))?;
-        chains.extend(figures(fold, &entry.notes["more"]["chains"]));
-    }
+pub fn chain_metrics(
+    stage: &Train,
+    context: &Context<'_>,
+    parts: &[CacheEntry],
+    record: &mut Record<'_>,
+) -> Result<(), StageError> {
+    let figures = |(fold, part): (i32, &CacheEntry)| figures(fold, &part.notes["more"]["chains"]);
+    let chains: Vec<ChainFigures> = (0..).zip(parts).filter_map(figures).collect();
     if chains.is_empty() {
         return Ok(());
     }
-    let task = Task {
-        case: context.case.to_owned(),
-        stage: context.id.to_owned(),
-        kind: stage.kind().language.name,
-        fold: None,
-    };
+    let task = context.task(stage.kind().language.name, None);
     let run_id = record.run_id.to_string();
-    let (stage, case) = (context.id, context.case);
-    let place = evaluate::MetricContext { run_id: &run_id, stage, case, method: &models.method };
+    let (stage, case, method) = (context.id, context.case, stage.method.name());
+    let place = evaluate::MetricContext { run_id: &run_id, stage, case, method };
     let rows = evaluate::chains(&place, &chains)?;
     Ok(record.add_rows(&task, &rows)?)
 }
