@@ -1,7 +1,6 @@
 //! The choice of inducing points: gains and losses against the plain definition, growth, exchange.
 
-use crate::gp_sparse::hyper;
-use crate::naive::{regression, relative_error, with_threads};
+use crate::naive::{hyper, regression, relative_error, with_threads};
 use ndarray::{Array1, Array2, Axis, concatenate};
 use proptest::prelude::*;
 use stride_pipe::gp::GpError;
