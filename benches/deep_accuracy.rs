@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use common::{SETS, Set, read};
+use common::{Clock, SETS, Set, read};
 use ndarray::{Array1, Array2, Axis};
 use stride_pipe::eval::folds::{Fold, holdout, kfold};
 use stride_pipe::gp::deep::{
@@ -17,50 +17,26 @@ use stride_pipe::gp::deep::{
 };
 use stride_pipe::gp::exact::ExactOptions;
 use stride_pipe::gp::inducing::{Candidates, InducingOptions};
-use stride_pipe::gp::observer::{Observer, Phase, Progress, TracePoint};
+use stride_pipe::gp::observer::TracePoint;
 use stride_pipe::gp::random::{StreamKey, below};
 use stride_pipe::gp::scaling::Scaling;
 use stride_pipe::gp::sparse::SparseOptions;
 
-/// Times the phases, and prints steps when asked to.
-#[derive(Default)]
-struct Clock {
-    phases: Vec<(&'static str, Instant)>,
-    verbose: bool,
-}
-
-impl Observer for Clock {
-    fn trace(&mut self, point: &TracePoint) {
-        if self.verbose && matches!(point.phase, "e_step" | "final" | "exchange" | "hyper") && point.particle == 0 {
-            println!(
-                "    {:9} {:>2} {:>4}: ell {:>10.2} bound {:>10.2}  accept {:.2} step {:.4}  variance {:>8.3} length {:>7.3} noise {:.5}",
-                point.phase,
-                point.iteration,
-                point.step,
-                point.log_likelihood,
-                point.bound.unwrap_or(f64::NAN),
-                point.acceptance.unwrap_or(f64::NAN),
-                point.step_size.unwrap_or(f64::NAN),
-                point.variance,
-                point.length.unwrap_or(f64::NAN),
-                point.noise
-            );
-        }
-    }
-    fn progress(&mut self, _progress: Progress) {}
-    fn phase(&mut self, phase: Phase) {
-        self.phases.push((phase.name(), Instant::now()));
-    }
-    fn interrupted(&self) -> bool {
-        false
-    }
-}
-
-impl Clock {
-    fn seconds(&self, name: &str) -> f64 {
-        let ends = self.phases.iter().skip(1).map(|(_, at)| *at).chain([Instant::now()]);
-        let spans = self.phases.iter().zip(ends).filter(|((phase, _), _)| *phase == name);
-        spans.map(|((_, start), end)| (end - *start).as_secs_f64()).sum()
+fn show(point: &TracePoint) {
+    if matches!(point.phase, "e_step" | "final" | "exchange" | "hyper") && point.particle == 0 {
+        println!(
+            "    {:9} {:>2} {:>4}: ell {:>10.2} bound {:>10.2}  accept {:.2} step {:.4}  variance {:>8.3} length {:>7.3} noise {:.5}",
+            point.phase,
+            point.iteration,
+            point.step,
+            point.log_likelihood,
+            point.bound.unwrap_or(f64::NAN),
+            point.acceptance.unwrap_or(f64::NAN),
+            point.step_size.unwrap_or(f64::NAN),
+            point.variance,
+            point.length.unwrap_or(f64::NAN),
+            point.noise
+        );
     }
 }
 
@@ -74,7 +50,7 @@ fn run(set: &Set, x: &Array2<f64>, y: &Array1<f64>, fold: &Fold, options: &DeepO
     let (x_train, y_train) = (x.select(Axis(0), &fold.train), y.select(Axis(0), &fold.train));
     let scaling = Scaling::fit(x_train.view(), y_train.view(), set.scaling);
     let (x_train, y_train) = (scaling.features(x_train.view()), scaling.target(y_train.view()));
-    let mut clock = Clock { verbose: trace, ..Clock::default() };
+    let mut clock = Clock::new(trace.then_some(show));
     let start = Instant::now();
     let gp = fit(x_train.view(), y_train.view(), options, &StreamKey::new(seed), None, &mut clock).unwrap();
     let seconds = start.elapsed().as_secs_f64();

@@ -7,53 +7,29 @@ mod common;
 
 use std::time::Instant;
 
-use common::{SETS, Set, read};
+use common::{Clock, SETS, Set, read};
 
 use ndarray::{Array1, Array2, Axis};
 use stride_pipe::eval::folds::{Fold, holdout, kfold};
 use stride_pipe::gp::inducing::{Candidates, InducingOptions};
 use stride_pipe::gp::kernel::StationaryOptions;
-use stride_pipe::gp::observer::{Observer, Phase, Progress, TracePoint};
+use stride_pipe::gp::observer::TracePoint;
 use stride_pipe::gp::random::{StreamKey, below};
 use stride_pipe::gp::scaling::Scaling;
 use stride_pipe::gp::sparse::{SparseOptions, fit};
 
-/// Times the phases, and prints steps when asked to.
-#[derive(Default)]
-struct Clock {
-    phases: Vec<(&'static str, Instant)>,
-    verbose: bool,
-}
-
-impl Observer for Clock {
-    fn trace(&mut self, point: &TracePoint) {
-        if self.verbose && (point.phase != "select" || point.step % 25 == 0) {
-            println!(
-                "    {:12} {} {:>3}: bound {:>11.2}  variance {:>9.4} length {:>8.4} noise {:.5}",
-                point.phase,
-                point.iteration,
-                point.step,
-                point.bound.unwrap_or(point.log_likelihood),
-                point.variance,
-                point.length.unwrap_or(f64::NAN),
-                point.noise
-            );
-        }
-    }
-    fn progress(&mut self, _progress: Progress) {}
-    fn phase(&mut self, phase: Phase) {
-        self.phases.push((phase.name(), Instant::now()));
-    }
-    fn interrupted(&self) -> bool {
-        false
-    }
-}
-
-impl Clock {
-    fn seconds(&self, name: &str) -> f64 {
-        let ends = self.phases.iter().skip(1).map(|(_, at)| *at).chain([Instant::now()]);
-        let spans = self.phases.iter().zip(ends).filter(|((phase, _), _)| *phase == name);
-        spans.map(|((_, start), end)| (end - *start).as_secs_f64()).sum()
+fn show(point: &TracePoint) {
+    if point.phase != "select" || point.step % 25 == 0 {
+        println!(
+            "    {:12} {} {:>3}: bound {:>11.2}  variance {:>9.4} length {:>8.4} noise {:.5}",
+            point.phase,
+            point.iteration,
+            point.step,
+            point.bound.unwrap_or(point.log_likelihood),
+            point.variance,
+            point.length.unwrap_or(f64::NAN),
+            point.noise
+        );
     }
 }
 
@@ -71,7 +47,7 @@ fn run(
     let scaling = Scaling::fit(x_train.view(), y_train.view(), set.scaling);
     let (x_train, y_train) = (scaling.features(x_train.view()), scaling.target(y_train.view()));
     let x_test = scaling.features(x.select(Axis(0), &fold.test).view());
-    let mut clock = Clock { verbose: trace, ..Clock::default() };
+    let mut clock = Clock::new(trace.then_some(show));
     let start = Instant::now();
     let gp = fit(x_train.view(), y_train.view(), options, &StreamKey::new(seed), &mut clock).unwrap();
     let seconds = start.elapsed().as_secs_f64();

@@ -22,6 +22,12 @@ pub fn printable(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// A line of JSON of the same meaning: nothing in it acts but its end.
+pub fn printable_json(line: &str) -> String {
+    let escaped = |c: char| if acts(c) && c != '\n' { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    line.chars().map(escaped).collect()
+}
+
 /// The known name that the written one was probably meant to be.
 pub fn nearest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
     // One letter in three may be wrong; a name of one letter is either right or another one.

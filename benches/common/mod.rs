@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ndarray::{Array1, Array2};
 use rayon::prelude::*;
 use stride_pipe::gp::linalg::gemm_nt;
+use stride_pipe::gp::observer::{Observer, Phase, Progress, TracePoint};
 use stride_pipe::gp::scaling::FeatureScaling;
 use stride_pipe::store::{InvalidPolicy, Selection, discover, open};
 
@@ -110,4 +111,37 @@ pub fn watch(command: &mut Command) -> (f64, u64) {
     };
     assert!(ended.success(), "the program failed");
     (start.elapsed().as_secs_f64(), peak)
+}
+
+/// Times the phases of a fit, and shows its steps when asked to.
+pub struct Clock {
+    phases: Vec<(&'static str, Instant)>,
+    show: Option<fn(&TracePoint)>,
+}
+
+impl Clock {
+    pub fn new(show: Option<fn(&TracePoint)>) -> Self {
+        Self { phases: Vec::new(), show }
+    }
+
+    pub fn seconds(&self, name: &str) -> f64 {
+        let ends = self.phases.iter().skip(1).map(|(_, at)| *at).chain([Instant::now()]);
+        let spans = self.phases.iter().zip(ends).filter(|((phase, _), _)| *phase == name);
+        spans.map(|((_, start), end)| (end - *start).as_secs_f64()).sum()
+    }
+}
+
+impl Observer for Clock {
+    fn trace(&mut self, point: &TracePoint) {
+        if let Some(show) = self.show {
+            show(point);
+        }
+    }
+    fn progress(&mut self, _progress: Progress) {}
+    fn phase(&mut self, phase: Phase) {
+        self.phases.push((phase.name(), Instant::now()));
+    }
+    fn interrupted(&self) -> bool {
+        false
+    }
 }

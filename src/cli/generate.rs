@@ -11,11 +11,11 @@ use std::path::PathBuf;
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Dataset,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Dataset {
     /// The paper's one-dimensional function: noisy training rows, noise-free test rows
     Toy1d {
         /// Seed of the noise
@@ -38,12 +38,12 @@ enum What {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     match &args.what {
-        What::Toy1d { seed, output } => {
+        Dataset::Toy1d { seed, output } => {
             let sample = toy1d::sample(*seed, &toy1d::Sampling::default());
             write_columns(output, sample.columns())?;
             print(&format!("{}: {} rows\n", output.display(), sample.x.len()))
         }
-        What::Steps2d { seed, output } => {
+        Dataset::Steps2d { seed, output } => {
             let sample = steps2d::sample(*seed);
             write_columns(output, sample.columns())?;
             print(&format!("{}: {} rows\n", output.display(), sample.x.len()))

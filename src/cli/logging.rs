@@ -1,6 +1,6 @@
 //! Where log lines go: stderr, as text or as JSON, above the progress bars where there are any.
 
-use crate::text::printable;
+use crate::text::{printable, printable_json};
 use clap::ValueEnum;
 use indicatif::MultiProgress;
 use std::fmt;
@@ -24,8 +24,9 @@ pub enum LogFormat {
 /// Starts logging.
 pub fn start(format: LogFormat, quiet: bool, bars: &MultiProgress) {
     let level = if quiet { LevelFilter::WARN } else { LevelFilter::INFO };
-    let builder =
-        tracing_subscriber::fmt().with_max_level(level).with_target(false).with_writer(AboveBars(bars.clone()));
+    let printable = if format == LogFormat::Json { printable_json } else { printable };
+    let lines = AboveBars { bars: bars.clone(), printable };
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_target(false).with_writer(lines);
     // A second start in one process (tests of the library) keeps the first.
     let _ = match format {
         // Every line has the task that it is about: the span that it was written in.
@@ -36,7 +37,7 @@ pub fn start(format: LogFormat, quiet: bool, bars: &MultiProgress) {
         LogFormat::Text => {
             // The message says it all; the fields are for programs.
             let message_only = debug_fn(|writer, field, value| match field.name() {
-                "message" => writer.write_str(&printable(&format!("{value:?}"))),
+                "message" => write!(writer, "{value:?}"),
                 _ => Ok(()),
             });
             let text = builder.fmt_fields(message_only).event_format(TextLine(Instant::now()));
@@ -56,9 +57,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>, F: for<'a> FormatFields<'a> + 'stat
     }
 }
 
-/// Prints whole lines while the bars step aside.
+/// Prints whole lines, in which nothing acts on a terminal, while the bars step aside.
 #[derive(Clone)]
-struct AboveBars(MultiProgress);
+struct AboveBars {
+    bars: MultiProgress,
+    printable: fn(&str) -> String,
+}
 
 impl<'a> MakeWriter<'a> for AboveBars {
     type Writer = Self;
@@ -70,7 +74,8 @@ impl<'a> MakeWriter<'a> for AboveBars {
 
 impl Write for AboveBars {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.suspend(|| std::io::stderr().write_all(bytes)).map(|()| bytes.len())
+        let line = (self.printable)(&String::from_utf8_lossy(bytes));
+        self.bars.suspend(|| std::io::stderr().write_all(line.as_bytes())).map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

@@ -20,7 +20,7 @@ mod score;
 mod summary;
 mod validate;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use exit::Failure;
 use std::process::ExitCode;
 
@@ -58,6 +58,13 @@ enum Command {
     Generate(generate::Args),
     /// Print what makes a shell complete commands and options
     Completions(completions::Args),
+}
+
+/// How a command shows what it found.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TextOrJson {
+    Text,
+    Json,
 }
 
 /// Runs the command line; every way out has its documented exit code.

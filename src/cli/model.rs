@@ -1,9 +1,9 @@
 //! `stride-pipe model`: what a trained model is, was trained on, and how well it did.
 
 use super::exit::{self, Failure};
-use super::{print, print_raw};
+use super::{TextOrJson, print, print_raw};
 use crate::store::{ModelFile, ModelMeta};
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -12,34 +12,28 @@ use std::path::PathBuf;
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: ModelCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ModelCommand {
     /// What a model is, was trained on, and how well it did
     Show {
         /// A model's directory, or its file
         #[arg(value_name = "DIR|FILE")]
         path: PathBuf,
         /// How to show it
-        #[arg(long, value_enum, default_value_t = Format::Text)]
-        format: Format,
+        #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+        format: TextOrJson,
     },
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Text,
-    Json,
-}
-
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let What::Show { path, format } = &args.what;
+    let ModelCommand::Show { path, format } = &args.what;
     let model = ModelFile::load(path)?;
     match format {
-        Format::Text => print(&text(&model)),
-        Format::Json => print_raw(&as_json(&model)?),
+        TextOrJson::Text => print(&text(&model)),
+        TextOrJson::Json => print_raw(&as_json(&model)?),
     }
 }
 

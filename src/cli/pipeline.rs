@@ -2,7 +2,7 @@
 
 use super::exit::{self, Failure};
 use crate::engine::plan::{Plan, PlanRequest, build};
-use crate::pipeline::Source;
+use crate::pipeline::PipelineText;
 use crate::pipeline::tree::MAX_BYTES;
 use clap::Args;
 use std::fs::File;
@@ -49,7 +49,7 @@ pub fn load(args: &PipelineArgs) -> Result<Plan, Failure> {
     let request =
         PlanRequest { file: &args.file, text: &text, sets: &args.sets, results: args.results.as_deref(), env: &env };
     build(&request).map_err(|problems| {
-        let source = Source { name, text: text.clone(), sets: args.sets.clone() };
+        let source = PipelineText { name, text: text.clone(), sets: args.sets.clone() };
         Failure::new(exit::INVALID_PIPELINE, problems.render(&source))
     })
 }

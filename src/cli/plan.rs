@@ -15,15 +15,15 @@ pub struct Args {
     #[command(flatten)]
     pipeline: PipelineArgs,
     /// How to show it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
+    format: PlanFormat,
     /// Exit with 3 when there is work to do
     #[arg(long)]
     exit_code: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum PlanFormat {
     Text,
     Json,
     Dot,
@@ -40,10 +40,10 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         forecasts.get(case.label.as_str()).and_then(|all| all.get(position)).cloned().unwrap_or_default()
     };
     match args.format {
-        Format::Text => print(&to_text(&plan, &preview))?,
-        Format::Json => print_raw(&format!("{:#}\n", to_json(&plan, &preview)))?,
-        Format::Dot => print_raw(&to_dot(&plan))?,
-        Format::Mermaid => print_raw(&to_mermaid(&plan))?,
+        PlanFormat::Text => print(&to_text(&plan, &preview))?,
+        PlanFormat::Json => print_raw(&format!("{:#}\n", to_json(&plan, &preview)))?,
+        PlanFormat::Dot => print_raw(&to_dot(&plan))?,
+        PlanFormat::Mermaid => print_raw(&to_mermaid(&plan))?,
     }
     let work = forecasts.values().flatten().any(|preview| preview.run > 0);
     if args.exit_code && work { Err(Failure::new(exit::WORK_TO_DO, "")) } else { Ok(()) }

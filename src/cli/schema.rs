@@ -9,12 +9,12 @@ use clap::{Args as ClapArgs, ValueEnum};
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Json)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = SchemaFormat::Json)]
+    format: SchemaFormat,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum SchemaFormat {
     /// The JSON Schema
     Json,
     /// The reference of all stages and options
@@ -23,7 +23,7 @@ enum Format {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     match args.format {
-        Format::Json => print_raw(&format!("{:#}\n", LANGUAGE.schema())),
-        Format::Markdown => print_raw(&manual::markdown(&LANGUAGE.schema())),
+        SchemaFormat::Json => print_raw(&format!("{:#}\n", LANGUAGE.schema())),
+        SchemaFormat::Markdown => print_raw(&manual::markdown(&LANGUAGE.schema())),
     }
 }

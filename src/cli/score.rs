@@ -6,7 +6,7 @@ use super::print;
 use super::run::{WorkArgs, command_line, duration, listen_to_signals};
 use crate::engine::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary, ScoringRecord, score};
 use crate::pipeline::{NAME_HELP, is_name};
-use crate::stages::predict::{Level, OnInvalid};
+use crate::stages::predict::{IntervalLevel, OnInvalid};
 use clap::Args as ClapArgs;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -65,7 +65,7 @@ pub struct Args {
 
 fn level(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(level) if Level(level).has_name() => Ok(level),
+        Ok(level) if IntervalLevel(level).has_name() => Ok(level),
         _ => Err("write a level between 0 and 1, with at most six decimals, such as 0.9".to_owned()),
     }
 }

@@ -5,7 +5,7 @@ use super::plan::{Case, Plan, PlannedStage};
 use super::resume;
 use super::run::RunOptions;
 use crate::stages::FinishedRun;
-use crate::stages::job::{Finished, Listener, Record, Stopwatch, Task};
+use crate::stages::job::{Finished, Listener, Record, Spans, Task};
 use crate::stages::predict::write_predictions_of_run;
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, Manifest, ResultsDir, RunId, StoreError, WrittenTable, write_views};
@@ -59,12 +59,13 @@ pub fn complete(
     status: &str,
     of_run: &[&PlannedStage],
 ) -> Result<(Vec<MetricRow>, Option<PathBuf>), RunError> {
-    let watch = Stopwatch::start();
+    let whole = Task::of_run("run", "run");
+    let mut spans = Spans::open(&whole);
+    spans.phase("write");
     let footer = footer(plan);
     let table = write_predictions_of_run(&record.results, &plan.name, &record.run_id, &footer, &record.predictions)?;
     let rows = table.rows as usize;
     let mut tables = vec![table];
-    let whole = Task::of_run("run", "run");
     add_cases(record, plan)?;
     for kind in TableKind::ALL {
         // Written below, because they are about the writing.
@@ -73,8 +74,7 @@ pub fn complete(
         }
         tables.extend(write_table(record, plan, kind)?);
     }
-    let timing = record.timing(&whole, "write", watch.read(), rows);
-    record.add_rows(&whole, &[timing])?;
+    record.add_rows(&whole, &spans.timings(rows))?;
     tables.extend(write_table(record, plan, TableKind::Timings)?);
     record.files.extend(tables.iter().map(|table| FileRecord::table(&record.results, table)).collect::<Vec<_>>());
     let tables = tables.iter().map(|table| (table.kind, table.path.clone())).collect();
@@ -147,8 +147,7 @@ fn write_of_run(
 ) -> Result<Option<PathBuf>, RunError> {
     let Some(first) = stages.first() else { return Ok(None) };
     let task = Task::of_run(&first.id, first.kind());
-    let _within = task.span().entered();
-    let watch = Stopwatch::start();
+    let spans = Spans::open(&task);
     record.listener.task_started(&task);
     record.task_event("task_started", &task, json!({ "key": record.run_id }))?;
     let inputs: Vec<String> = stages.iter().flat_map(|stage| stage.stage.inputs()).map(str::to_owned).collect();
@@ -156,7 +155,7 @@ fn write_of_run(
     let written = first.stage.write(&run).map_err(|error| RunError::of_own_files(&task, error))?;
     let Some(written) = written else { return Ok(None) };
     let outcome = format!("{} kB", written.bytes.div_ceil(1000));
-    let (seconds, reason) = (watch.read().wall_s, "all cases are done".to_owned());
+    let (seconds, reason) = (spans.seconds(), "all cases are done".to_owned());
     finished(record, &task, &Finished { seconds, cached: false, reason, outcome })?;
     manifest.files.push(FileRecord::file(&record.results, &written));
     Ok(Some(written.path))

@@ -6,7 +6,7 @@ use super::plan::{Plan, PlannedStage};
 use super::record;
 use super::resume::Resume;
 use super::walk::{Reads, Visitor, fold, place, walk};
-use crate::stages::job::{Cancel, Finished, Key, Listener, Record, Stopwatch, Task, reason};
+use crate::stages::job::{Cancel, Finished, Key, Listener, Record, Spans, Task, reason};
 use crate::stages::{Collecting, Context, Frequency, Job, Sources, StageError, Work};
 use crate::store::{Cache, CacheEntry, StoreError, read_known, write_rows};
 use crate::tables::{MetricRow, TimingRow};
@@ -152,7 +152,7 @@ impl<'a> Runner<'a> {
         &mut self,
         stage: &PlannedStage,
         context: &Context<'_>,
-        task: &Task,
+        (task, spans): (&Task, &mut Spans),
         key: &Key,
     ) -> Result<CacheEntry, RunError> {
         let place = place(context.pipeline, context.case, context.id, task.fold.map(|(fold, _)| fold));
@@ -173,16 +173,15 @@ impl<'a> Runner<'a> {
         self.record.listener.task_started(task);
         // The event has the key, so that pruning knows what a run without manifest used.
         self.record.task_event("task_started", task, json!({ "key": key.hash }))?;
-        let watch = Stopwatch::start();
         let entry = if let Some(entry) = found {
             entry
         } else {
             let draft = context.cache.begin(&key.hash)?;
             let (record, cancel, origin, forced) = (&mut self.record, self.cancel, &origin, forced.is_some());
-            let mut job = Job { task, key, draft: &draft, record, cancel, origin, forced };
+            let mut job = Job { task, key, draft: &draft, spans, record, cancel, origin, forced };
             let work = stage.stage.perform(context, &mut job);
-            let Work { timings, outcome, notes } = work.map_err(|error| self.failed(task, error))?;
-            write_rows(&draft.file(TIMINGS), &timings)?;
+            let Work { rows, outcome, notes } = work.map_err(|error| self.failed(task, error))?;
+            write_rows(&draft.file(TIMINGS), &spans.timings(rows))?;
             draft.commit(json!({ "origin": origin, "outcome": outcome, "more": notes }))?
         };
         self.record.cached.insert(key.hash.clone());
@@ -192,7 +191,7 @@ impl<'a> Runner<'a> {
         self.record.add_rows(task, &timings)?;
         *(if cached { &mut self.cached } else { &mut self.done }) += 1;
         let outcome = entry.notes["outcome"].as_str().unwrap_or_default().to_owned();
-        let seconds = watch.read().wall_s;
+        let seconds = spans.seconds();
         record::finished(&self.record, task, &Finished { seconds, cached, reason, outcome })?;
         Ok(entry)
     }
@@ -218,21 +217,22 @@ impl Visitor for Runner<'_> {
         for (path, hash) in &reads {
             self.record.add_input_file(path, hash);
         }
-        let count = keys.len() as u32;
+        let (count, mut pieces) = (keys.len() as u32, Vec::new());
         for (index, key) in keys.iter().enumerate() {
             self.check_cancel()?;
-            let task = task(stage, context, fold(stage, index).map(|fold| (fold, count)));
-            let _within = task.span().entered();
-            let entry = self.perform(stage, context, &task, key)?;
+            let task = context.task(stage.kind(), fold(stage, index).map(|fold| (fold, count)));
+            let mut spans = Spans::open(&task);
+            let entry = self.perform(stage, context, (&task, &mut spans), key)?;
             let mut done = Collecting { task: &task, key, entry: &entry, record: &mut self.record };
             stage.stage.collect(context, &mut done).map_err(|error| RunError::of_own_files(&task, error))?;
+            pieces.push(entry);
         }
-        let task = task(stage, context, None);
-        stage.stage.complete(context, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
+        let task = context.task(stage.kind(), None);
+        stage.stage.complete(context, &pieces, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
     }
 
     fn fail(&mut self, stage: &PlannedStage, context: &Context<'_>, error: StageError) -> Result<(), RunError> {
-        Err(self.failed(&task(stage, context, None), error))
+        Err(self.failed(&context.task(stage.kind(), None), error))
     }
 
     fn ends_at(&self, stage: &PlannedStage) -> bool {
@@ -240,13 +240,9 @@ impl Visitor for Runner<'_> {
     }
 
     fn conclude(&mut self, stage: &PlannedStage, context: &Context<'_>) -> Result<(), RunError> {
-        let task = task(stage, context, None);
+        let task = context.task(stage.kind(), None);
         stage.stage.conclude(context, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
     }
-}
-
-fn task(stage: &PlannedStage, context: &Context<'_>, fold: Option<(u32, u32)>) -> Task {
-    Task { case: context.case.to_owned(), stage: context.id.to_owned(), kind: stage.kind(), fold }
 }
 
 /// A full disk or a bug in one case is one in all of them.

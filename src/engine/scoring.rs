@@ -4,7 +4,7 @@ use super::error::RunError;
 use super::locks::acquire_all;
 use super::scoring_record::ScoringRecord;
 use crate::stages::StageError;
-use crate::stages::job::{Cancel, Listener, Progress, Stopwatch, Task};
+use crate::stages::job::{Cancel, Listener, Progress, Spans, Task};
 use crate::stages::predict::scorer::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
 use crate::stages::predict::{OnInvalid, check_apart};
 use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
@@ -79,7 +79,7 @@ struct Input {
 /// Scores all rows; the output appears when it is whole.
 pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -> Result<ScoreSummary, RunError> {
     let task = Task::of_run("score", "predict");
-    let _within = task.span().entered();
+    let mut spans = Spans::open(&task);
     let failed = |source: StageError| match (source, cancel.signal()) {
         (StageError::Interrupted { kept }, Some(signal)) => RunError::Interrupted { signal, kept },
         (source, _) => RunError::Stage { task: Box::new(task.clone()), source },
@@ -91,7 +91,7 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
         ScoreOutput::Stdout => {}
     }
     let _locks = acquire_all(&claims, request.lock_timeout, cancel, listener)?;
-    let watch = Stopwatch::start();
+    spans.phase("online");
     request.noting.as_ref().map_or(Ok(()), ScoringRecord::prepare)?;
     let options =
         Options {
@@ -115,7 +115,7 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     let mut summary = ScoreSummary { tally, features, method, run_id: None };
     if let Some(noting) = &request.noting {
         let model = FileRecord { path: model_path(&request.model).display().to_string(), sha256, rows: None };
-        summary.run_id = Some(noting.write(request, &summary, model, watch)?);
+        summary.run_id = Some(noting.write(request, &summary, model, &mut spans)?);
     }
     Ok(summary)
 }

@@ -4,10 +4,10 @@
 use super::error::RunError;
 use super::scoring::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary};
 use crate::VERSION;
-use crate::stages::job::Stopwatch;
+use crate::stages::job::Spans;
 use crate::store::record::{FileRecord, write_resolved};
 use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
-use crate::tables::{RunRow, TimingRow};
+use crate::tables::{RunRow, Timestamp};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
@@ -40,11 +40,12 @@ impl ScoringRecord {
         request: &ScoreRequest,
         summary: &ScoreSummary,
         model: FileRecord,
-        watch: Stopwatch,
+        spans: &mut Spans,
     ) -> Result<RunId, RunError> {
-        let measured = watch.read();
+        let mut timings = spans.timings(summary.tally.rows as usize);
+        let started = timings.first().map_or_else(Timestamp::now, |row| row.started_at);
         let results = ResultsDir::new(&self.results);
-        let run_id = RunId::new(measured.started_at, format!("{} {}", std::process::id(), self.command).as_bytes());
+        let run_id = RunId::new(started, format!("{} {}", std::process::id(), self.command).as_bytes());
         let resolved = format!("{:#}\n", json!({ "name": self.name, "cases": { CASE: options(request) } }));
         let spec_hash = hex(&Sha256::digest(&resolved));
         let footer = Footer { version: VERSION.to_owned(), spec_hash: spec_hash.clone(), seed: 0 };
@@ -53,29 +54,20 @@ impl ScoringRecord {
         for row in &mut metrics {
             (row.run_id, row.stage, row.case) = (run_id.to_string(), STAGE.to_owned(), CASE.to_owned());
         }
-        let timing = TimingRow {
-            run_id: run_id.to_string(),
-            stage: STAGE.to_owned(),
-            case: CASE.to_owned(),
-            fold: Some(0),
-            phase: "online".to_owned(),
-            started_at: measured.started_at,
-            wall_s: measured.wall_s,
-            cpu_s: measured.cpu_s,
-            peak_rss_bytes: measured.peak_rss_bytes,
-            rows: summary.tally.rows as i64,
-            cached: false,
-        };
+        for row in &mut timings {
+            (row.run_id, row.stage, row.case) = (run_id.to_string(), STAGE.to_owned(), CASE.to_owned());
+            row.fold = Some(0);
+        }
         let mut manifest = Manifest {
             spec_hash,
             command: self.command.clone(),
             threads: self.threads as u32,
             inputs: vec![model],
-            ..Manifest::new(&run_id, &self.name, "succeeded", measured.started_at)
+            ..Manifest::new(&run_id, &self.name, "succeeded", started)
         };
         let tables = [
             results.write_rows(&self.name, &run_id, &footer, &metrics)?,
-            results.write_rows(&self.name, &run_id, &footer, &[timing])?,
+            results.write_rows(&self.name, &run_id, &footer, &timings)?,
             results.write_rows(&self.name, &run_id, &footer, &[RunRow::from(&manifest)])?,
         ];
         files.extend(tables.iter().map(|table| FileRecord::table(&results, table)));

@@ -62,7 +62,7 @@ impl Diagnostics {
     }
 
     /// All of them as `file:line:column: message`, the line itself and the advice.
-    pub fn render(&self, source: &Source) -> String {
+    pub fn render(&self, source: &PipelineText) -> String {
         let mut out = String::new();
         let lines: Vec<&str> = source.text.lines().collect();
         for problem in self.iter().take(MAX_SHOWN) {
@@ -79,7 +79,7 @@ impl Diagnostics {
 
 /// What the positions refer to.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct PipelineText {
     /// The file's name as the user gave it.
     pub name: String,
     pub text: String,
@@ -87,7 +87,7 @@ pub struct Source {
     pub sets: Vec<String>,
 }
 
-impl Source {
+impl PipelineText {
     fn render(&self, problem: &Diagnostic, lines: &[&str], out: &mut String) {
         let message = printable(&problem.message);
         match problem.origin {

@@ -22,7 +22,7 @@ mod schema;
 pub mod tree;
 
 pub use check::{NAME_HELP, is_name};
-pub use diagnostic::{Diagnostic, Diagnostics, Source};
+pub use diagnostic::{Diagnostic, Diagnostics, PipelineText};
 pub use document::{OneOrMore, Scalar};
 pub use kind::{Kind, Preset, find, kind_of};
 pub use links::{Link, is_path, text};

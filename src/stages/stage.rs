@@ -3,13 +3,13 @@
 use super::StageError;
 use super::ingest::Source;
 use super::ingest::inspect::Inspection;
-use super::job::{Cancel, Key, Record, Task};
+use super::job::{Cancel, Key, Record, Spans, Task};
 use super::predict::Predicted;
 use super::split::Folds;
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
 use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
-use crate::tables::{TableKind, TimingRow};
+use crate::tables::TableKind;
 use serde_json::Value as Json;
 use std::any::Any;
 use std::cell::RefCell;
@@ -107,8 +107,8 @@ pub trait Stage: Any + Debug + Send + Sync {
         Ok(())
     }
 
-    /// What is left to do when all pieces of this stage are there.
-    fn complete(&self, _context: &Context<'_>, _record: &mut Record<'_>) -> Result<(), StageError> {
+    /// What is left to do when all pieces of this stage are there, one or one for each fold.
+    fn complete(&self, _: &Context<'_>, _parts: &[CacheEntry], _record: &mut Record<'_>) -> Result<(), StageError> {
         Ok(())
     }
 
@@ -272,6 +272,11 @@ impl<'a> Context<'a> {
         (*stage as &dyn Any).downcast_ref()
     }
 
+    /// Work of this stage, of that kind, on a fold where it runs per fold.
+    pub fn task(&self, kind: &'static str, fold: Option<(u32, u32)>) -> Task {
+        Task { case: self.case.to_owned(), stage: self.id.to_owned(), kind, fold }
+    }
+
     /// The output of an earlier stage.
     pub fn output(&self, id: &str) -> Result<&Output, StageError> {
         self.outputs.get(id).ok_or_else(|| lost(id))
@@ -304,6 +309,8 @@ pub struct Job<'j, 'r> {
     pub task: &'j Task,
     pub key: &'j Key,
     pub draft: &'j Draft,
+    /// Its span; the phases that are opened in it are timed.
+    pub spans: &'j mut Spans,
     /// What the run leaves behind.
     pub record: &'j mut Record<'r>,
     pub cancel: &'j Cancel,
@@ -332,19 +339,19 @@ impl Collecting<'_, '_> {
     }
 }
 
-/// What was done: its cost, its result in a few words, and whatever else its cache entry should say.
+/// What was done: to how many rows, its result in a few words, and whatever else its cache entry should say.
 #[derive(Default)]
 pub struct Work {
-    pub timings: Vec<TimingRow>,
+    pub rows: usize,
     pub outcome: String,
     /// For [`Stage::collect`].
     pub notes: Json,
 }
 
 impl Work {
-    /// Work of one phase, with nothing else to say.
-    pub fn done(timing: TimingRow, outcome: String) -> Self {
-        Self { timings: vec![timing], outcome, notes: Json::Null }
+    /// Work with nothing else to say.
+    pub fn done(rows: usize, outcome: String) -> Self {
+        Self { rows, outcome, notes: Json::Null }
     }
 }
 

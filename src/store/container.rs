@@ -66,7 +66,7 @@ impl ContainerError {
 }
 
 /// Arrays by name.
-pub(super) type Tensors = BTreeMap<String, Tensor>;
+pub type Tensors = BTreeMap<String, Tensor>;
 
 /// The bytes of a file. A pipe would wait for its writer, a device may never end: only regular files are read.
 pub(super) fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {

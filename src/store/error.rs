@@ -20,7 +20,7 @@ pub enum StoreError {
     #[error("{}: cannot be read: {source}; {}", path.display(), read_hint(source))]
     Read { path: PathBuf, source: io::Error },
     /// An input with wrong contents (exit 65).
-    #[error("{}{}: {detail}; {hint}", path.display(), Position { column: column.as_deref(), row: *row })]
+    #[error("{}{}: {detail}; {hint}", path.display(), PlaceInFile { column: column.as_deref(), row: *row })]
     Invalid {
         path: PathBuf,
         detail: String,
@@ -95,12 +95,12 @@ impl StoreError {
 }
 
 /// Renders `, column `x`, row 17 (counted from 0 in this file)` as far as it is known.
-struct Position<'a> {
+struct PlaceInFile<'a> {
     column: Option<&'a str>,
     row: Option<u64>,
 }
 
-impl fmt::Display for Position<'_> {
+impl fmt::Display for PlaceInFile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(column) = self.column {
             write!(f, ", column `{column}`")?;

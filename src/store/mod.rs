@@ -22,6 +22,7 @@ pub(crate) use atomic::hex;
 pub use atomic::{AtomicFile, Written, copy_atomic, link_or_copy, sweep, write_atomic};
 pub use cache::{Cache, CacheEntry, Draft};
 pub use checkpoint::{CheckpointFile, PhaseTiming};
+pub use container::Tensors;
 pub use error::StoreError;
 pub use input::{InputFile, InputSchema, InputTable, InvalidPolicy, Selection, discover, open, peek};
 pub use model::{MODEL_FILE, ModelFile, ModelMeta};

@@ -15,7 +15,7 @@ use super::container::{ContainerError, FileKind, decode, encode, read_regular};
 use super::error::StoreError;
 use super::tensor::Tensor;
 
-pub use meta::{FeatureScaling, InputDigest, ModelMeta, Published, Range, TargetScaling, TrainingSummary};
+pub use meta::{CentreAndScale, InputDigest, ModelMeta, Published, Range, TargetScaling, TrainingSummary};
 
 /// Name of a model's file in its directory.
 pub const MODEL_FILE: &str = "model.safetensors";

@@ -1,7 +1,7 @@
-//! Who may use whom, by the `use` lines and paths of the source.
+//! Rules of the source that no compiler checks: who may use whom, lengths of files, names.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The modules of the crate that each one may use, beside itself.
 const ALLOWED: [(&str, &[&str]); 11] = [
@@ -18,49 +18,69 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("datasets", &[]),
 ];
 
-fn used_by(directory: &Path, found: &mut BTreeMap<String, String>) {
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            used_by(&path, found);
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        for (position, _) in text.match_indices("crate::") {
-            let name: String = text[position + 7..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            found.insert(name, path.display().to_string());
+/// The source files below `src/` and this directory, with their text.
+fn sources(below: &str) -> Vec<(PathBuf, String)> {
+    fn collect(directory: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push((path.clone(), std::fs::read_to_string(path).unwrap()));
+            }
         }
     }
+    let mut found = Vec::new();
+    collect(&source().join(below), &mut found);
+    found
+}
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn word(text: &str) -> &str {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap()
 }
 
 #[test]
 fn modules_use_only_what_they_may() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for (module, allowed) in ALLOWED {
-        let mut found = BTreeMap::new();
-        used_by(&source.join(module), &mut found);
-        for (name, path) in found {
-            let is_module = ALLOWED.iter().any(|(known, _)| *known == name);
-            assert!(!is_module || name == module || allowed.contains(&name.as_str()), "{module} uses {name} in {path}");
+        for (path, text) in sources(module) {
+            for (position, _) in text.match_indices("crate::") {
+                let name = word(&text[position + 7..]);
+                let is_module = ALLOWED.iter().any(|(known, _)| *known == name);
+                let may = !is_module || name == module || allowed.contains(&name);
+                assert!(may, "{module} uses {name} in {}", path.display());
+            }
         }
     }
-    let modules = std::fs::read_dir(&source).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count();
+    let modules = std::fs::read_dir(source()).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count();
     assert_eq!(modules, ALLOWED.len(), "every module has its row");
 }
 
 #[test]
 fn files_open_with_their_purpose_and_stay_short() {
-    fn check(directory: &Path) {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                check(&path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                assert!(text.starts_with("//! "), "{} does not say what it is for", path.display());
-                assert!(text.lines().count() <= 400, "{} is too long", path.display());
-            }
+    for (path, text) in sources("") {
+        assert!(text.starts_with("//! "), "{} does not say what it is for", path.display());
+        assert!(text.lines().count() <= 400, "{} is too long", path.display());
+    }
+}
+
+#[test]
+fn a_type_name_is_used_once() {
+    let mut seen: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for (path, text) in sources("") {
+        for line in text.lines() {
+            let declared = line.trim_start_matches("pub(super) ").trim_start_matches("pub(crate) ");
+            let declared = declared.trim_start_matches("pub ");
+            // What is indented is of a trait, a function or a test.
+            let kinds = ["struct ", "enum ", "trait ", "type "];
+            let Some(name) = kinds.iter().find_map(|kind| declared.strip_prefix(kind)).map(word) else { continue };
+            // Every command has its arguments.
+            let before = (name != "Args").then(|| seen.insert(name.to_owned(), path.clone())).flatten();
+            assert!(before.is_none(), "{name}: {} and {}", path.display(), before.unwrap().display());
         }
     }
-    check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert!(seen.len() > 300, "only {} types found", seen.len());
 }

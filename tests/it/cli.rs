@@ -1,9 +1,12 @@
 //! The command line itself: plans, logs, exit codes, signals.
 
 use crate::sandbox::{Ran, SMALL, Sandbox};
+use arrow::array::{ArrayRef, Float64Array};
 use insta::assert_snapshot;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use stride_pipe::store::write_columns;
 
 #[test]
 fn plan_in_every_format() {
@@ -56,6 +59,40 @@ fn json_logs_are_json() {
         |line: &&serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains("fold 5 of 5: done"));
     let span = &lines.iter().find(of).unwrap()["span"];
     assert_eq!((&span["name"], &span["stage"], &span["kind"]), (&"task".into(), &"model".into(), &"train".into()));
+    assert!(span["phase"].is_null(), "a task that is done is in no phase: {span}");
+}
+
+/// A pipeline that warns while it reads: a column of this name is constant.
+fn flat(sandbox: &Sandbox, name: &str) {
+    let flat: ArrayRef = Arc::new(Float64Array::from(vec![1.0; 60]));
+    write_columns(&sandbox.path("flat.parquet"), vec![(name, Arc::clone(&flat)), ("y", flat)]).unwrap();
+    let pipeline = SMALL.replace("rows.parquet, key: id, features: [a, b]", "flat.parquet, features: [\"x*\"]");
+    sandbox.write("flat.yaml", &pipeline);
+}
+
+#[test]
+fn json_logs_say_in_which_phase_of_a_task_they_were_written() {
+    let sandbox = Sandbox::new();
+    flat(&sandbox, "x");
+    let ran = sandbox.run("run flat.yaml --to rows --quiet --log-format json").succeeded();
+    let line: serde_json::Value = serde_json::from_str(ran.stderr.lines().next().unwrap()).unwrap();
+    assert!(line["message"].as_str().unwrap().contains("constant column(s) x"), "{line}");
+    let (case, stage, kind, phase) = ("default", "rows", "ingest", "ingest");
+    let span = serde_json::json!({ "name": "task", "case": case, "stage": stage, "kind": kind, "phase": phase });
+    assert_eq!(line["span"], span);
+}
+
+#[test]
+fn nothing_in_a_log_acts_on_a_terminal() {
+    let (sandbox, name) = (Sandbox::new(), "x\u{202e}y\u{9b}");
+    let acts = |c: char| c != '\n' && stride_pipe::text::acts(c);
+    flat(&sandbox, name);
+    let text = sandbox.run("run flat.yaml --to rows --quiet").succeeded().stderr;
+    assert!(text.contains("constant column(s) x\\u{202e}y\\u{9b}") && !text.contains(acts), "{text:?}");
+    let json = sandbox.run("run flat.yaml --to rows --quiet --force --log-format json").succeeded().stderr;
+    assert!(!json.contains(acts), "{json:?}");
+    let line: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert!(line["message"].as_str().unwrap().contains(name), "programs get the name as it is: {line}");
 }
 
 #[test]
@@ -68,17 +105,16 @@ fn plain_lines_where_there_is_no_terminal() {
 /// A training that takes long enough to be interrupted.
 fn slow(sandbox: &Sandbox) {
     let grow = |name: &str| {
-        use arrow::array::{ArrayRef, Float64Array};
         let n = 1500;
         let column = |f: fn(f64) -> f64| -> ArrayRef {
-            std::sync::Arc::new(Float64Array::from_iter_values((0..n).map(|i| f(f64::from(i)))))
+            Arc::new(Float64Array::from_iter_values((0..n).map(|i| f(f64::from(i)))))
         };
         let columns = vec![
             ("a", column(|i| (i * 0.37).sin())),
             ("b", column(|i| (i * 0.11).cos())),
             ("y", column(|i| (i * 0.05).sin() + (i * 1.7).sin())),
         ];
-        stride_pipe::store::write_columns(&sandbox.path(name), columns).unwrap();
+        write_columns(&sandbox.path(name), columns).unwrap();
     };
     grow("many.parquet");
     sandbox

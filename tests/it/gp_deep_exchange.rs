@@ -14,21 +14,7 @@ use stride_pipe::gp::sparse::{JITTER, Level, State};
 const NOISE: f64 = 0.1;
 
 fn trace() -> TracePoint {
-    TracePoint {
-        particle: 0,
-        iteration: 0,
-        phase: "exchange",
-        step: 0,
-        log_likelihood: 0.0,
-        bound: None,
-        acceptance: None,
-        step_size: None,
-        variance: 1.0,
-        length: None,
-        noise: NOISE,
-        jitter: 0.0,
-        inducing: 0,
-    }
+    TracePoint { phase: "exchange", variance: 1.0, noise: NOISE, ..TracePoint::default() }
 }
 
 fn mean_bound(all: &[Array2<f64>], y: &Array1<f64>, rows: &[usize]) -> f64 {

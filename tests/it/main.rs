@@ -76,3 +76,4 @@ mod store_results;
 mod tables;
 mod text;
 mod timestamps;
+mod timings;

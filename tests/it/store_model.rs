@@ -7,7 +7,7 @@ use std::path::Path;
 use ndarray::{Array0, Array1, Array2, ArrayD, IxDyn, array};
 use proptest::prelude::*;
 use serde_json::json;
-use stride_pipe::store::model::{FORMAT_VERSION, FeatureScaling, InputDigest, Range, TargetScaling, TrainingSummary};
+use stride_pipe::store::model::{CentreAndScale, FORMAT_VERSION, InputDigest, Range, TargetScaling, TrainingSummary};
 use stride_pipe::store::{MODEL_FILE, ModelFile, ModelMeta, StoreError, Tensor};
 use stride_pipe::tables::Timestamp;
 
@@ -17,7 +17,7 @@ fn model() -> ModelFile {
         method: "stride".into(),
         kernel: "rbf".into(),
         feature_names: vec!["f1".into(), "größe".into()],
-        feature_scaling: FeatureScaling { centre: vec![0.1 + 0.2, -1e-300], scale: vec![1.0 / 3.0, 2.5e17] },
+        feature_scaling: CentreAndScale { centre: vec![0.1 + 0.2, -1e-300], scale: vec![1.0 / 3.0, 2.5e17] },
         target_scaling: TargetScaling { mean: 5e-324, std: f64::MAX },
         training: TrainingSummary {
             rows: 100,

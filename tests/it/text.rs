@@ -7,6 +7,7 @@ use stride_pipe::text::*;
 fn nothing_acts_on_a_terminal() {
     assert_eq!(printable("a\u{1b}[31m\r\tb\n\u{202e}c\u{9b}é"), "a\\u{1b}[31m\\r\\tb\n\\u{202e}c\\u{9b}é");
     assert_eq!(printable("plain, “quoted”\n"), "plain, “quoted”\n");
+    assert_eq!(printable_json("{\"é\": \"\u{202e}\u{9b}\"}\n"), "{\"é\": \"\\u202e\\u009b\"}\n");
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use super::{Where, to_the_second};
 use crate::cli::exit::Failure;
 use crate::cli::grid::Grid;
-use crate::cli::{print, print_raw};
+use crate::cli::{TextOrJson, print, print_raw};
 use crate::eval::metrics::headline;
 use crate::store::history::{History, Run, headline_ranges};
 use crate::text::duration;
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,14 +18,8 @@ pub struct Args {
     #[command(flatten)]
     place: Where,
     /// How to show them
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
-    Text,
-    Json,
+    #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
+    format: TextOrJson,
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
@@ -35,8 +29,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         run.problems.extend(problems.get(run.id.as_str()).cloned());
     }
     match args.format {
-        Format::Text => print(&to_text(&history, &ranges)),
-        Format::Json => {
+        TextOrJson::Text => print(&to_text(&history, &ranges)),
+        TextOrJson::Json => {
             let runs: Vec<Json> = history.runs.iter().map(|run| to_json(run, ranges.get(run.id.as_str()))).collect();
             print_raw(&format!("{:#}\n", Json::from(runs)))
         }

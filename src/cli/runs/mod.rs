@@ -16,11 +16,11 @@ use std::path::PathBuf;
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: RunsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum RunsCommand {
     /// List all runs, the newest last
     List(list::Args),
     /// Show what a run did and what came out
@@ -69,11 +69,11 @@ impl Where {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     match &args.what {
-        What::List(args) => list::execute(args),
-        What::Show(args) => show::execute(args),
-        What::Diff(args) => diff::execute(args),
-        What::Table(args) => table::execute(args),
-        What::Prune(args) => prune::execute(args),
+        RunsCommand::List(args) => list::execute(args),
+        RunsCommand::Show(args) => show::execute(args),
+        RunsCommand::Diff(args) => diff::execute(args),
+        RunsCommand::Table(args) => table::execute(args),
+        RunsCommand::Prune(args) => prune::execute(args),
     }
 }
 

@@ -40,8 +40,8 @@ pub struct Args {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(..=17))]
     digits: u8,
     /// How to show it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    format: TableFormat,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -60,7 +60,7 @@ enum Statistic {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Format {
+enum TableFormat {
     Text,
     Markdown,
     Csv,
@@ -121,13 +121,13 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             shown.push([row].into_iter().chain(cells.into_iter().map(cell)));
         }
         tables.push(match args.format {
-            Format::Text => shown.to_text(0),
-            Format::Markdown => shown.to_markdown(),
-            Format::Csv => shown.to_csv(),
+            TableFormat::Text => shown.to_text(0),
+            TableFormat::Markdown => shown.to_markdown(),
+            TableFormat::Csv => shown.to_csv(),
         });
     }
     let tables = tables.join("\n");
-    if let Format::Text = args.format { print(&tables) } else { print_raw(&tables) }
+    if let TableFormat::Text = args.format { print(&tables) } else { print_raw(&tables) }
 }
 
 /// A run may have stopped before it computed anything but times.

@@ -30,7 +30,7 @@ struct Seen {
     gradient: Vec<f64>,
 }
 
-struct Inner<'a> {
+struct SearchState<'a> {
     observer: &'a mut dyn Observer,
     // The last point, because argmin asks for cost and gradient one after the other.
     last: Option<Seen>,
@@ -48,7 +48,7 @@ pub(super) struct Search<'a> {
     base: Vec<f64>,
     index: Vec<usize>,
     bounds: &'a SoftBounds,
-    inner: RefCell<Inner<'a>>,
+    inner: RefCell<SearchState<'a>>,
 }
 
 impl<'a> Search<'a> {
@@ -67,7 +67,7 @@ impl<'a> Search<'a> {
             base: start.to_vec(),
             index,
             bounds,
-            inner: RefCell::new(Inner {
+            inner: RefCell::new(SearchState {
                 observer,
                 last: None,
                 anchor: Seen { point: Vec::new(), cost: 0.0, gradient: Vec::new() },
@@ -208,7 +208,7 @@ impl<'a> Search<'a> {
         Err(Error::msg("line search given up"))
     }
 
-    fn evaluate(&self, inner: &mut Inner<'_>, point: &[f64]) -> Result<Seen, GpError> {
+    fn evaluate(&self, inner: &mut SearchState<'_>, point: &[f64]) -> Result<Seen, GpError> {
         let mut theta = self.base.clone();
         for (i, value) in self.index.iter().zip(point) {
             theta[*i] = *value;

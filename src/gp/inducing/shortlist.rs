@@ -7,6 +7,9 @@
 //! ```text
 //! τ_j = (k(b, j) − t_b·t_j)/√s_b    t_j ← (t_j, τ_j)    s_j ← s_j − τ_j²    R_j ← R_j − τ_j v
 //! ```
+//!
+//! These are differences: a candidate next to the new point loses digits, and more with every further point. A list serves
+//! for a few points.
 
 use ndarray::{Array2, Axis, s};
 

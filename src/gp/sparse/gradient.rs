@@ -49,14 +49,14 @@ pub fn bound_with_gradient(
         let (inducing, lower) = factor(&covariance, rows, level)?;
         let (sums, slopes) = sums_with_slope(&covariance, &inducing, lower.lower(), y)?;
         let state = State::from_sums(rows, inducing, lower, sums, y, level)?;
-        let inner = Inner::new(&state)?;
+        let inner = SmallMatrices::new(&state)?;
         let length = inner.common_length(&state, slopes)?;
-        (Finished::new(&state, &inner), vec![length])
+        (LevelGradient::new(&state, &inner), vec![length])
     } else {
         let state = State::new(&covariance, y, rows, level)?;
-        let inner = Inner::new(&state)?;
+        let inner = SmallMatrices::new(&state)?;
         let lengths = inner.own_lengths(&state, &covariance, y)?;
-        (Finished::new(&state, &inner), lengths)
+        (LevelGradient::new(&state, &inner), lengths)
     };
     let mut gradient = vec![state.by_variance];
     gradient.extend(lengths);
@@ -68,7 +68,7 @@ pub fn bound_with_gradient(
 }
 
 // What is left of a state once its gradient is known.
-struct Finished {
+struct LevelGradient {
     bound: f64,
     log_likelihood: f64,
     by_variance: f64,
@@ -77,12 +77,12 @@ struct Finished {
 
 /// ∂F_V/∂log σ² and ∂F_V/∂log γ², for any covariance.
 pub(crate) fn level_gradient<C: Covariance>(state: &State<C>) -> Result<(f64, f64), GpError> {
-    let finished = Finished::new(state, &Inner::new(state)?);
+    let finished = LevelGradient::new(state, &SmallMatrices::new(state)?);
     Ok((finished.by_variance, finished.by_noise))
 }
 
-impl Finished {
-    fn new<C: Covariance>(state: &State<C>, inner: &Inner) -> Self {
+impl LevelGradient {
+    fn new<C: Covariance>(state: &State<C>, inner: &SmallMatrices) -> Self {
         let (m, n, noise) = (state.len() as f64, state.n() as f64, state.level().noise);
         let trace_w: f64 = state.w().diag().iter().sum();
         let missing = (n * state.inducing().variance() - trace_w) / noise;
@@ -98,13 +98,13 @@ impl Finished {
 }
 
 // The small matrices of the derivation, [m, m].
-struct Inner {
+struct SmallMatrices {
     inverse_b: Array2<f64>,
     p: Array2<f64>,
     s: Array2<f64>,
 }
 
-impl Inner {
+impl SmallMatrices {
     fn new<C: Covariance>(state: &State<C>) -> Result<Self, GpError> {
         let inverse_b = state.factor_b().inverse()?;
         let beta = state.beta();

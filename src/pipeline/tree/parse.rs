@@ -59,13 +59,13 @@ enum Open {
     Map {
         anchor: usize,
         node: Node,
-        key: Option<Key>,
+        key: Option<PendingKey>,
         seen: HashMap<String, Origin>,
     },
 }
 
 /// A key that waits for its value; no name when it cannot be a key, which was reported.
-struct Key {
+struct PendingKey {
     name: Option<String>,
     origin: Origin,
 }
@@ -171,7 +171,7 @@ impl Builder {
             }
             Some(Open::Map { node: map, key, seen, .. }) => match key.take() {
                 None => *key = Some(key_of(&node, problems)),
-                Some(Key { name: Some(name), origin }) => {
+                Some(PendingKey { name: Some(name), origin }) => {
                     if let Some(first) = seen.get(&name) {
                         problems.push(written_twice(&name, origin, *first));
                     } else if let Value::Map(entries) = &mut map.value {
@@ -179,7 +179,7 @@ impl Builder {
                         entries.push(Entry { key: name, origin, node });
                     }
                 }
-                Some(Key { name: None, .. }) => {}
+                Some(PendingKey { name: None, .. }) => {}
             },
         }
         Ok(())
@@ -202,13 +202,13 @@ fn size(node: &Node) -> Size {
     }
 }
 
-fn key_of(node: &Node, problems: &mut Diagnostics) -> Key {
+fn key_of(node: &Node, problems: &mut Diagnostics) -> PendingKey {
     let name = node.scalar_text();
     if name.is_none() && node.value != Value::Unreadable {
         let problem = Diagnostic::new(node.origin, format!("{} cannot be a key", node.kind()));
         problems.push(problem.help("write a name"));
     }
-    Key { name, origin: node.origin }
+    PendingKey { name, origin: node.origin }
 }
 
 fn written_twice(key: &str, origin: Origin, first: Origin) -> Diagnostic {

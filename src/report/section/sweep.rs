@@ -16,7 +16,7 @@ pub fn sweep(context: &RunContext<'_>) -> Markup {
     let names = groups.iter().flat_map(|group| &group.values).map(|(name, _)| name.as_str());
     let mut variables: Vec<&str> = distinct(names.filter(|name| *name != "method"));
     variables.retain(|variable| distinct(groups.iter().map(|group| group.value(variable))).len() > 1);
-    let shown = Comparison { context, measured: &measured, groups: &groups };
+    let shown = Sweep { context, measured: &measured, groups: &groups };
     html! {
         @for stage in measured.stages() {
             @for variable in &variables {
@@ -69,13 +69,13 @@ fn per_piece(cost: &CaseCost) -> MeanStd {
     MeanStd { mean, std, count: cost.pieces as usize }
 }
 
-struct Comparison<'a> {
+struct Sweep<'a> {
     context: &'a RunContext<'a>,
     measured: &'a FoldValues<'a>,
     groups: &'a [Group],
 }
 
-impl Comparison<'_> {
+impl Sweep<'_> {
     fn stat(&self, figure: Figure, stage: &str, group: &Group) -> Option<MeanStd> {
         match figure {
             Figure::Metric(metric, _) => self.measured.stat(stage, &group.cases, metric.name),

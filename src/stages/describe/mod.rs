@@ -1,6 +1,6 @@
 //! `describe`: statistics of the columns of an input, for the table `columns`.
 
-use super::job::{Key, Stopwatch};
+use super::job::Key;
 use super::{Collecting, Context, Demand, Job, Output, Preparation, Stage, StageError, StageKind, Work};
 use crate::pipeline::{Kind, Link};
 use crate::store::input::ColumnQuality;
@@ -51,11 +51,10 @@ impl Stage for Describe {
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
         let table = context.rows_of(&self.input)?.load(job.record)?;
-        let watch = Stopwatch::start();
+        job.spans.phase("describe");
         let rows = describe(&table);
         write_rows(&job.draft.file(COLUMNS), &rows)?;
-        let timing = job.record.timing(job.task, "describe", watch.read(), table.row_count);
-        Ok(Work::done(timing, format!("{} columns", rows.len())))
+        Ok(Work::done(table.row_count, format!("{} columns", rows.len())))
     }
 
     fn collect(&self, _: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {

@@ -3,7 +3,7 @@
 use crate::eval::metrics::of_predictions;
 use crate::pipeline::tree::{Entry, Node};
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, find, text};
-use crate::stages::job::{Key, Stopwatch};
+use crate::stages::job::Key;
 use crate::stages::predict::Predicted;
 use crate::stages::{
     Collecting, Context, Job, Output, PredictionFiles, Preparation, Stage, StageError, StageKind, Work, evaluate, lost,
@@ -67,13 +67,13 @@ impl Stage for Evaluate {
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
         let predictions = self.predictions(context)?;
         let blocks = predictions.parts.iter().map(Predicted::block).collect::<Result<Vec<_>, _>>()?;
-        let watch = Stopwatch::start();
+        job.spans.phase("evaluate");
         let run_id = job.record.run_id.to_string();
         let (stage, case, method) = (context.id, context.case, predictions.method.as_str());
         let rows = evaluate::run(&evaluate::MetricContext { run_id: &run_id, stage, case, method }, &blocks)?;
         write_rows(&job.draft.file(METRICS), &rows)?;
         let count = blocks.iter().map(PredictionBlock::rows).sum();
-        Ok(Work::done(job.record.timing(job.task, "evaluate", watch.read(), count), headline(&rows)))
+        Ok(Work::done(count, headline(&rows)))
     }
 
     fn collect(&self, _: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {

@@ -7,7 +7,6 @@ pub use source::Source;
 
 use inspect::Inspection;
 
-use super::job::Stopwatch;
 use super::{Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
 use crate::pipeline::{FilePath, Kind};
 use crate::store::input::{ColumnQuality, LARGEST, check_quality, check_unique_keys};
@@ -75,7 +74,7 @@ impl Stage for Ingest {
     }
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
-        let watch = Stopwatch::start();
+        job.spans.phase("ingest");
         let source = context.rows_of(context.id)?;
         let (rows, outcome) = if context.demand.in_memory {
             let table = source.load(job.record)?;
@@ -84,7 +83,7 @@ impl Stage for Ingest {
             let rows = self.rows(source.files())?;
             (rows as usize, format!("{rows} rows"))
         };
-        Ok(Work::done(job.record.timing(job.task, "ingest", watch.read(), rows), outcome))
+        Ok(Work::done(rows, outcome))
     }
 }
 

@@ -1,16 +1,16 @@
-//! What a stage gets from the run that it is part of: its task, its key, a clock, the wish to stop, and a place for results.
+//! What a stage gets from the run that it is part of: its task and key, spans that time it, the wish to stop, and a place for results.
 
 mod cancel;
-mod clock;
 mod key;
 mod pace;
 mod record;
+mod spans;
 mod task;
 
 pub use crate::gp::observer::{ChainProgress, Progress};
 pub use cancel::Cancel;
-pub use clock::{Measured, Stopwatch};
 pub use key::{Key, reason};
 pub use pace::Pace;
 pub use record::Record;
+pub use spans::Spans;
 pub use task::{Finished, Listener, Task};

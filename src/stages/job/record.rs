@@ -1,13 +1,12 @@
 //! What a run leaves behind, filled by its stages: rows of tables, events, files that were read and written.
 
-use super::clock::Measured;
 use super::task::{Listener, Task};
 use crate::pipeline::Redactor;
 use crate::stages::predict::Predicted;
 use crate::store::lock::real;
 use crate::store::record::FileRecord;
 use crate::store::{EventLog, InputTable, ResultsDir, RunId, StoreError};
-use crate::tables::{TableKind, TableRow, Timestamp, TimingRow, relabel};
+use crate::tables::{TableKind, TableRow, Timestamp, relabel};
 use arrow::array::RecordBatch;
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,22 +95,6 @@ impl Record<'_> {
         let named = inside.or_else(|_| real(path)).unwrap_or_else(|_| path.to_owned());
         let path = self.redactor.clean(&named.display().to_string());
         self.files.push(FileRecord { path, sha256, rows: None });
-    }
-
-    pub fn timing(&self, task: &Task, phase: &str, measured: Measured, rows: usize) -> TimingRow {
-        TimingRow {
-            run_id: self.run_id.to_string(),
-            stage: task.stage.clone(),
-            case: task.case.clone(),
-            fold: task.fold_number(),
-            phase: phase.to_owned(),
-            started_at: measured.started_at,
-            wall_s: measured.wall_s,
-            cpu_s: measured.cpu_s,
-            peak_rss_bytes: measured.peak_rss_bytes,
-            rows: rows as i64,
-            cached: false,
-        }
     }
 
     /// Adds rows to a table. They may come from the cache, and so from another run, case or stage of the same content.

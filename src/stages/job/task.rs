@@ -19,10 +19,11 @@ impl Task {
         Self { case: "default".to_owned(), stage: stage.to_owned(), kind, fold: None }
     }
 
-    /// The span of everything that is logged while it is done.
-    pub fn span(&self) -> tracing::Span {
+    /// The span of everything that is logged while it, or a phase of it, is done.
+    pub fn span(&self, phase: Option<&str>) -> tracing::Span {
         let Self { case, stage, kind, .. } = self;
-        tracing::info_span!("task", case, stage, kind, fold = self.fold_number())
+        // Of the level of errors, so that it is there also where only they are logged.
+        tracing::error_span!("task", case, stage, kind, fold = self.fold_number(), phase)
     }
 
     /// The fold as tables count it.

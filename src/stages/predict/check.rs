@@ -1,6 +1,6 @@
 //! Rules of the predict stage: which rows its model may predict, and what only makes sense for the rows of an input.
 
-use super::options::Level;
+use super::options::IntervalLevel;
 use crate::pipeline::tree::{Entry, Node, Value};
 use crate::pipeline::{Diagnostic, Diagnostics, contains_reference, find, is_path, text};
 use std::collections::BTreeSet;
@@ -61,7 +61,7 @@ fn check_intervals(intervals: &Node, problems: &mut Diagnostics) {
         if let Value::Float(level) = item.value
             && level > 0.0
             && level < 1.0
-            && !Level(level).has_name()
+            && !IntervalLevel(level).has_name()
         {
             let message = format!("the level {level} in `intervals` has more than six decimals");
             problems.push(Diagnostic::new(item.origin, message).help("round it: columns are named by their level"));

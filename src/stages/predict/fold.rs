@@ -1,7 +1,7 @@
 //! Predicts the test rows of a fold, in the target's own units.
 
 use super::{PREDICTIONS, Predict, quantiles};
-use crate::stages::job::{Stopwatch, Task};
+use crate::stages::job::Task;
 use crate::stages::split::Folds;
 use crate::stages::train::TrainedModel;
 use crate::stages::{Collecting, Job, Model, StageError, Work};
@@ -17,16 +17,16 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
     let fold = job.task.fold.map_or(0, |(fold, _)| fold as usize);
     let all_folds = folds.all()?;
     let rows = all_folds[fold].test.as_slice();
-    let watch = Stopwatch::start();
+    job.spans.phase("online");
     let model = TrainedModel::from_file(&ModelFile::load(&model.path)?, &model.path)?;
     let model = if stage.local { model } else { model.without_local() };
     let block = block(stage, &model, &table, rows, job.task)?;
-    let timing = job.record.timing(job.task, "online", watch.read(), block.rows());
+    job.spans.end_phases();
     write_predictions(&job.draft.file(PREDICTIONS), &block)?;
     if stage.hidden {
         write_rows(&job.draft.file(HIDDEN), &hidden(&model, &table, rows, job.task)?)?;
     }
-    Ok(Work::done(timing, format!("{} rows", block.rows())))
+    Ok(Work::done(block.rows(), format!("{} rows", block.rows())))
 }
 
 /// Hands hidden layers to the run.

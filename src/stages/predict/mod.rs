@@ -7,7 +7,7 @@ mod predicted;
 mod score;
 pub mod scorer;
 
-pub use options::{Level, OnInvalid, Predict};
+pub use options::{IntervalLevel, OnInvalid, Predict};
 pub use predicted::{Predicted, write_predictions_of_run};
 pub use score::check_apart;
 

@@ -18,7 +18,7 @@ pub struct Predict {
     pub input: String,
     /// Central intervals to add as quantile columns: 0.9 adds `y_q05` and `y_q95`.
     #[serde(default)]
-    pub intervals: Vec<Level>,
+    pub intervals: Vec<IntervalLevel>,
     /// false: means only, faster.
     #[serde(default = "yes")]
     pub variance: bool,
@@ -65,9 +65,9 @@ impl Predict {
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(transparent)]
 #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
-pub struct Level(pub f64);
+pub struct IntervalLevel(pub f64);
 
-impl Level {
+impl IntervalLevel {
     /// Whether it lies between 0 and 1 and has at most six decimals: more have no column name of their own.
     pub fn has_name(self) -> bool {
         let rounded = format!("{:.6}", self.0).parse::<f64>();

@@ -20,7 +20,7 @@ pub struct Predicted {
 }
 
 /// Batches that are read one after the other.
-type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, StoreError>> + 'a>;
+type PredictedBatches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, StoreError>> + 'a>;
 
 impl Predicted {
     /// What metrics need of them, in memory; of scores only the numbers of rows with a prediction and a true value.
@@ -29,7 +29,7 @@ impl Predicted {
         Ok(PredictionBlock { stage: self.stage.clone(), case: self.case.clone(), ..block })
     }
 
-    fn batches(&self, run_id: &str, schema: &SchemaRef) -> Result<Batches<'_>, StoreError> {
+    fn batches(&self, run_id: &str, schema: &SchemaRef) -> Result<PredictedBatches<'_>, StoreError> {
         let (run_id, schema) = (run_id.to_owned(), schema.clone());
         let (_, batches) = open_batches(&self.path)?;
         let table = TableKind::Predictions.name();

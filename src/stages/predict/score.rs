@@ -2,7 +2,7 @@
 
 use super::{PREDICTIONS, Predict};
 use crate::stages::ingest::Source;
-use crate::stages::job::{Progress, Stopwatch};
+use crate::stages::job::Progress;
 use crate::stages::predict::scorer::{FileSink, Layout, MirrorSink, Options, PredictionsSink, Scorer, Sink, Tally};
 use crate::stages::{Collecting, Job, Model, StageError, Work};
 use crate::store::input::{ParquetChunks, Wanted, mirrored, sha256_file};
@@ -18,14 +18,14 @@ const DRIFT: &str = "drift.parquet";
 /// Scores all rows with one model.
 pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
     refuse_overlap(stage, source)?;
-    let watch = Stopwatch::start();
+    job.spans.phase("online");
     let (tally, scorer) = stream(stage, model, source, job)?;
     source.check_unchanged()?;
     let fold = job.task.fold_number().unwrap_or(0);
     write_rows(&job.draft.file(DRIFT), &tally.metrics(scorer.features(), scorer.method(), fold))?;
-    let timings = vec![job.record.timing(job.task, "online", watch.read(), tally.rows as usize)];
-    let warnings = tally.warning(stage.on_invalid);
-    Ok(Work { timings, outcome: format!("{} rows", tally.rows), notes: json!({ "warnings": warnings.as_slice() }) })
+    let (rows, warnings) = (tally.rows, tally.warning(stage.on_invalid));
+    let notes = json!({ "warnings": warnings.as_slice() });
+    Ok(Work { rows: rows as usize, outcome: format!("{rows} rows"), notes })
 }
 
 fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) -> Result<(Tally, Scorer), StageError> {

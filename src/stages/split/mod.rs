@@ -1,7 +1,7 @@
 //! `split`: divides rows into training and test rows. Folds depend on the seed and the repeat only.
 
 use super::ingest::Source;
-use super::job::{Key, Stopwatch};
+use super::job::Key;
 use super::{Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
 use crate::eval::folds::{Fold, holdout, kfold};
 use crate::gp::random::{StreamKey, below};
@@ -192,10 +192,9 @@ impl Stage for Split {
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
         let folds = context.folds_of(context.id)?;
         let table = folds.source.load(job.record)?;
-        let watch = Stopwatch::start();
+        job.spans.phase("split");
         let count = folds.all()?.len();
-        let timing = job.record.timing(job.task, "split", watch.read(), table.row_count);
-        Ok(Work::done(timing, format!("{count} fold(s)")))
+        Ok(Work::done(table.row_count, format!("{count} fold(s)")))
     }
 }
 

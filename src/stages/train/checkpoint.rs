@@ -1,9 +1,9 @@
 //! The state of a deep fit as tensors, and back, to the bit.
 
-use super::tensors::{Tensors, count, counts, integers, matrix, one, scalar, vector};
+use super::tensors::{count, counts, integers, matrix, one, scalar, vector};
 use crate::gp::deep::{Checkpoint, ParticleState};
 use crate::gp::kernel::Hyper;
-use crate::store::Tensor;
+use crate::store::{Tensor, Tensors};
 use ndarray::Array1;
 
 /// The numbers that a checkpoint file has to hold.

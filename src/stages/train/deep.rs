@@ -1,11 +1,11 @@
 //! Trained deep models: their tensors, figures and warnings.
 
 use super::local;
-use super::tensors::{Tensors, count, counts, integers, matrix, one, optional, rows, scalar, shape};
+use super::tensors::{count, counts, integers, matrix, one, optional, rows, scalar, shape};
 use crate::gp::deep::{ChainDiagnostics, DeepGp, DeepParts, EmOptions, SamplerMethod};
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::sparse::JITTER;
-use crate::store::{ModelFile, Tensor};
+use crate::store::{ModelFile, Tensor, Tensors};
 use ndarray::Array1;
 use std::collections::BTreeMap;
 

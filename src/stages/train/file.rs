@@ -4,7 +4,7 @@ use super::model::TrainedModel;
 use super::predictor::Predictor;
 use crate::gp::scaling::Scaling;
 use crate::store::model::{
-    FORMAT_VERSION, FeatureScaling, ModelFile, ModelMeta, Range, TargetScaling, TrainingSummary,
+    CentreAndScale, FORMAT_VERSION, ModelFile, ModelMeta, Range, TargetScaling, TrainingSummary,
 };
 use crate::store::{InputTable, StoreError};
 use ndarray::Axis;
@@ -41,7 +41,7 @@ impl TrainedModel {
             method: predictor.method().to_owned(),
             kernel: predictor.kernel().to_string(),
             feature_names: self.feature_names.clone(),
-            feature_scaling: FeatureScaling {
+            feature_scaling: CentreAndScale {
                 centre: self.scaling.feature_centre.clone(),
                 scale: self.scaling.feature_scale.clone(),
             },

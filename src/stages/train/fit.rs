@@ -7,10 +7,12 @@ use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
 use crate::stages::job::{Record, Task};
-use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work, lost};
+use crate::stages::{Collecting, Context, Job, Stage as _, StageError, Work};
 use crate::store::input::{SourceFile, sha256_file};
 use crate::store::model::{InputDigest, TrainingSummary, publish};
-use crate::store::{CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_known, write_rows};
+use crate::store::{
+    CacheEntry, CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_known, write_rows,
+};
 use crate::tables::{Timestamp, TraceRow};
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
@@ -28,36 +30,33 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let path = CheckpointFile::path(&job.record.results, &job.key.hash);
     let earlier = if stage.method.is_deep() { earlier(job, &path)? } else { None };
     let checkpoints = Checkpoints { path, key: job.key.hash.clone(), origin: job.origin.clone() };
-    let mut observer = FitObserver::new(job.task, job.cancel, job.record.listener, checkpoints);
-    let resume = earlier.map(|(file, state)| {
-        observer.go_on(file);
-        state
-    });
+    let (file, resume) = earlier.unzip();
+    let mut observer = FitObserver::new(job, checkpoints, file);
     // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
     let stream = StreamKey::new(context.seed).with(&stage.stream_options().to_string()).with_index(u64::from(number));
     let outcome = model::fit(stage, &table, fold, &stream, resume, &mut observer);
-    if let Some(error) = observer.failure.take() {
+    observer.spans.end_phases();
+    let FitObserver { traces, kept, failure, .. } = observer;
+    if let Some(error) = failure {
         return Err(error.into());
     }
     let model = outcome.map_err(|error| match error {
-        StageError::Interrupted { .. } => StageError::Interrupted { kept: observer.kept },
+        StageError::Interrupted { .. } => StageError::Interrupted { kept },
         error => error,
     })?;
     let (record, rows) = (&*job.record, &fold.train);
-    let timing = |(name, time): &(String, _)| record.timing(job.task, name, *time, rows.len());
-    let timings = observer.timings().iter().map(timing).collect();
     let summary = summary(context, record, job.task, &table, rows.len());
     let file = model.to_file(Provenance { table: &table, rows, summary, options });
     file.save(&job.draft.file(MODEL_FILE))?;
-    write_rows(&job.draft.file(TRACES), &observer.traces)?;
+    write_rows(&job.draft.file(TRACES), &traces)?;
     let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten().unwrap_or(f64::NAN);
     let outcome = format!("{} rows, log-likelihood {likelihood:.2}", rows.len());
     let mut warnings = model.warnings(stage);
-    warnings.extend(deep::skipped_warning(observer.traces.iter().map(|row| row.phase.as_str())));
+    warnings.extend(deep::skipped_warning(traces.iter().map(|row| row.phase.as_str())));
     let chains: Map<String, Json> =
         model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
     let chains = if chains.is_empty() { Json::Null } else { json!({ "rows": rows.len(), "metrics": chains }) };
-    Ok(Work { timings, outcome, notes: json!({ "warnings": warnings, "chains": chains }) })
+    Ok(Work { rows: rows.len(), outcome, notes: json!({ "warnings": warnings, "chains": chains }) })
 }
 
 /// Where an earlier attempt at the same work left off. Work that is asked for again begins again, unless this very
@@ -128,28 +127,21 @@ pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '
 }
 
 /// What the chains of all folds say about themselves.
-pub fn chain_metrics(stage: &Train, context: &Context<'_>, record: &mut Record<'_>) -> Result<(), StageError> {
-    let Some(Output::Models(models)) = context.outputs.get(context.id) else { return Ok(()) };
-    let mut chains = Vec::new();
-    if !stage.method.is_deep() {
-        return Ok(());
-    }
-    for (fold, model) in (0..).zip(&models.models) {
-        let entry = context.cache.look_up(&model.hash).ok_or_else(|| lost(context.id))?;
-        chains.extend(figures(fold, &entry.notes["more"]["chains"]));
-    }
+pub fn chain_metrics(
+    stage: &Train,
+    context: &Context<'_>,
+    parts: &[CacheEntry],
+    record: &mut Record<'_>,
+) -> Result<(), StageError> {
+    let figures = |(fold, part): (i32, &CacheEntry)| figures(fold, &part.notes["more"]["chains"]);
+    let chains: Vec<ChainFigures> = (0..).zip(parts).filter_map(figures).collect();
     if chains.is_empty() {
         return Ok(());
     }
-    let task = Task {
-        case: context.case.to_owned(),
-        stage: context.id.to_owned(),
-        kind: stage.kind().language.name,
-        fold: None,
-    };
+    let task = context.task(stage.kind().language.name, None);
     let run_id = record.run_id.to_string();
-    let (stage, case) = (context.id, context.case);
-    let place = evaluate::MetricContext { run_id: &run_id, stage, case, method: &models.method };
+    let (stage, case, method) = (context.id, context.case, stage.method.name());
+    let place = evaluate::MetricContext { run_id: &run_id, stage, case, method };
     let rows = evaluate::chains(&place, &chains)?;
     Ok(record.add_rows(&task, &rows)?)
 }

@@ -1,8 +1,8 @@
 //! Local layers of trained models: their tensors, words and messages.
 
-use super::tensors::{Tensors, count, integers, matrix};
+use super::tensors::{count, integers, matrix};
 use crate::gp::neighbours::{LocalFit, LocalParts};
-use crate::store::{ModelFile, Tensor};
+use crate::store::{ModelFile, Tensor, Tensors};
 
 /// The word that names the kernel; a model without it has no local layer.
 const KERNEL: &str = "local.kernel";

@@ -24,7 +24,7 @@ use super::{
     StageError, StageKind, Work,
 };
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
-use crate::store::MODEL_FILE;
+use crate::store::{CacheEntry, MODEL_FILE};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::rc::Rc;
@@ -130,8 +130,8 @@ impl Stage for Train {
         fit::collect(self, context, done)
     }
 
-    fn complete(&self, context: &Context<'_>, record: &mut Record<'_>) -> Result<(), StageError> {
-        fit::chain_metrics(self, context, record)
+    fn complete(&self, context: &Context<'_>, parts: &[CacheEntry], record: &mut Record<'_>) -> Result<(), StageError> {
+        fit::chain_metrics(self, context, parts, record)
     }
 
     fn conclude(&self, context: &Context<'_>, record: &mut Record<'_>) -> Result<(), StageError> {

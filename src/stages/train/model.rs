@@ -26,7 +26,7 @@ pub struct TrainedModel {
 }
 
 /// Predictions in the target's own units.
-pub struct Prediction {
+pub struct TargetPrediction {
     pub mean: Vec<f64>,
     pub y_std: Option<Vec<f64>>,
     /// Standard deviations of the function.
@@ -126,7 +126,7 @@ impl TrainedModel {
     }
 
     /// Predicts x: `[p, d]`, columns in the model's order, values in their own units.
-    pub fn predict(&self, x: &Array2<f64>, variance: bool) -> Result<Prediction, StageError> {
+    pub fn predict(&self, x: &Array2<f64>, variance: bool) -> Result<TargetPrediction, StageError> {
         let x = self.scaling.features(x.view());
         let prediction = self.predictor.predict(&x, variance)?;
         let noise = self.noise_variance();
@@ -134,7 +134,7 @@ impl TrainedModel {
             let back = |latent: &f64| self.scaling.std_back(latent + extra);
             prediction.latent_variance.as_ref().map(|latent| latent.iter().map(back).collect())
         };
-        Ok(Prediction {
+        Ok(TargetPrediction {
             mean: prediction.mean.iter().map(|mean| self.scaling.mean_back(*mean)).collect(),
             y_std: std(noise),
             f_std: std(0.0),

@@ -3,8 +3,9 @@
 use super::checkpoint::to_tensors;
 use crate::gp::deep::Checkpoint;
 use crate::gp::observer::{Observer, Phase, Progress, TracePoint};
-use crate::stages::job::{Cancel, Listener, Measured, Pace, Stopwatch, Task};
-use crate::store::{CheckpointFile, PhaseTiming, StoreError};
+use crate::stages::Job;
+use crate::stages::job::{Cancel, Listener, Pace, Spans, Task};
+use crate::store::{CheckpointFile, StoreError};
 use crate::tables::TraceRow;
 use serde_json::Value as Json;
 use std::path::PathBuf;
@@ -30,11 +31,8 @@ pub struct FitObserver<'a> {
     task: &'a Task,
     cancel: &'a Cancel,
     listener: &'a dyn Listener,
+    pub spans: &'a mut Spans,
     checkpoints: Checkpoints,
-    whole: Stopwatch,
-    current: Option<(Phase, Stopwatch)>,
-    /// What finished, and earlier attempts, cost, in order of first appearance; repeated ones are added up.
-    spent: Vec<(String, Measured)>,
     last_report: Option<Instant>,
     pace: Pace,
     pub traces: Vec<TraceRow>,
@@ -45,53 +43,24 @@ pub struct FitObserver<'a> {
 }
 
 impl<'a> FitObserver<'a> {
-    /// Observes this task from the beginning.
-    pub fn new(task: &'a Task, cancel: &'a Cancel, listener: &'a dyn Listener, checkpoints: Checkpoints) -> Self {
+    /// Observes a job from the beginning, or from where an earlier attempt was interrupted.
+    pub fn new(job: &'a mut Job<'_, '_>, checkpoints: Checkpoints, earlier: Option<CheckpointFile>) -> Self {
+        let kept = earlier.as_ref().map(|file| file.iteration);
+        let (timings, traces) = earlier.map_or_else(Default::default, |file| (file.timings, file.traces));
+        job.spans.go_on(timings);
+        job.spans.phase(WHOLE);
         Self {
-            task,
-            cancel,
-            listener,
+            task: job.task,
+            cancel: job.cancel,
+            listener: job.record.listener,
+            spans: job.spans,
             checkpoints,
-            whole: Stopwatch::start(),
-            current: None,
-            spent: Vec::new(),
             last_report: None,
             pace: Pace::default(),
-            traces: Vec::new(),
-            kept: None,
+            traces,
+            kept,
             failure: None,
         }
-    }
-
-    /// Goes on where an earlier attempt was interrupted.
-    pub fn go_on(&mut self, checkpoint: CheckpointFile) {
-        let CheckpointFile { iteration, timings, traces, .. } = checkpoint;
-        let spent = |PhaseTiming { phase, started_at, wall_s, cpu_s, peak_rss_bytes }: PhaseTiming| {
-            (phase, Measured { started_at, wall_s, cpu_s, peak_rss_bytes })
-        };
-        self.spent = timings.into_iter().map(spent).collect();
-        self.traces = traces;
-        self.kept = Some(iteration);
-    }
-
-    /// What everything and each phase cost up to now, earlier attempts included.
-    pub fn timings(&self) -> Vec<(String, Measured)> {
-        let mut timings = self.spent.clone();
-        // In this order, so that the parts are never more than the whole.
-        if let Some((phase, watch)) = &self.current {
-            add(&mut timings, phase.name(), watch.read());
-        }
-        add(&mut timings, WHOLE, self.whole.read());
-        // The sum comes before its parts.
-        timings.sort_by_key(|(name, _)| name != WHOLE);
-        timings
-    }
-}
-
-fn add(timings: &mut Vec<(String, Measured)>, name: &str, measured: Measured) {
-    match timings.iter_mut().find(|(known, _)| known == name) {
-        Some((_, total)) => *total = total.and(measured),
-        None => timings.push((name.to_owned(), measured)),
     }
 }
 
@@ -113,22 +82,15 @@ impl Observer for FitObserver<'_> {
     }
 
     fn phase(&mut self, phase: Phase) {
-        if let Some((ended, watch)) = self.current.take() {
-            add(&mut self.spent, ended.name(), watch.read());
-        }
-        self.current = Some((phase, Stopwatch::start()));
+        self.spans.phase(phase.name());
     }
 
     fn checkpoint(&mut self, state: &Checkpoint) {
-        let timing = |(phase, measured): (String, Measured)| {
-            let Measured { started_at, wall_s, cpu_s, peak_rss_bytes } = measured;
-            PhaseTiming { phase, started_at, wall_s, cpu_s, peak_rss_bytes }
-        };
         let file = CheckpointFile {
             key: self.checkpoints.key.clone(),
             origin: self.checkpoints.origin.clone(),
             iteration: state.iteration as u64,
-            timings: self.timings().into_iter().map(timing).collect(),
+            timings: self.spans.spent(),
             traces: std::mem::take(&mut self.traces),
             state: to_tensors(state),
         };

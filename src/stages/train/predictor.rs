@@ -3,7 +3,7 @@
 use super::local;
 use super::deep;
 use super::options::Train;
-use super::tensors::{Tensors, columns, one, rows, scalar, vector};
+use super::tensors::{columns, one, rows, scalar, vector};
 use crate::gp::GpError;
 use crate::gp::deep::{DeepGp, HiddenLayer};
 use crate::gp::exact::ExactGp;
@@ -11,7 +11,7 @@ use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::predict::Prediction;
 use crate::gp::neighbours::LocalParts;
 use crate::gp::sparse::{SparseGp, SparseParts};
-use crate::store::{ModelFile, Tensor};
+use crate::store::{ModelFile, Tensor, Tensors};
 use ndarray::{Array1, Array2};
 use std::collections::BTreeMap;
 

@@ -1,11 +1,7 @@
 //! Takes tensors by name out of a file; what is not there, or has another shape, is said.
 
-use crate::store::Tensor;
+use crate::store::{Tensor, Tensors};
 use ndarray::{Array1, Array2, Ix1, Ix2};
-use std::collections::BTreeMap;
-
-/// Arrays by name.
-pub type Tensors = BTreeMap<String, Tensor>;
 
 /// One number as a tensor.
 pub fn scalar(value: f64) -> Tensor {

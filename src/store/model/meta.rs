@@ -19,7 +19,7 @@ pub struct ModelMeta {
     /// Features, in the order of the tensors' columns.
     pub feature_names: Vec<String>,
     /// From features to what the model sees.
-    pub feature_scaling: FeatureScaling,
+    pub feature_scaling: CentreAndScale,
     /// From targets to what the model sees.
     pub target_scaling: TargetScaling,
     /// How it came to be.
@@ -54,7 +54,7 @@ pub struct Published {
 
 /// `(x - centre) / scale`, feature by feature.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct FeatureScaling {
+pub struct CentreAndScale {
     pub centre: Vec<f64>,
     /// Divided by; positive.
     pub scale: Vec<f64>,
@@ -126,7 +126,7 @@ impl ModelMeta {
     fn check_numbers(&self) -> Result<(), String> {
         let all_finite = |values: &[f64]| values.iter().all(|value| value.is_finite());
         let positive = |value: f64| value > 0.0 && value.is_finite();
-        let FeatureScaling { centre, scale } = &self.feature_scaling;
+        let CentreAndScale { centre, scale } = &self.feature_scaling;
         if !all_finite(centre) || !scale.iter().copied().all(positive) {
             return Err(
                 "the feature scaling has a centre that is not finite or a scale that is not positive".to_owned()

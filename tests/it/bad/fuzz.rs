@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::Path;
 use stride_pipe::engine::plan::{PlanRequest, build};
-use stride_pipe::pipeline::Source;
+use stride_pipe::pipeline::PipelineText;
 
 /// Plans the text and shows what is wrong with it; says whether it is a pipeline.
 fn plan(text: &str, sets: &[String]) -> bool {
@@ -14,7 +14,7 @@ fn plan(text: &str, sets: &[String]) -> bool {
     match build(&request) {
         Ok(_) => true,
         Err(problems) => {
-            let source = Source { name: "fuzz.yaml".into(), text: text.into(), sets: sets.to_vec() };
+            let source = PipelineText { name: "fuzz.yaml".into(), text: text.into(), sets: sets.to_vec() };
             let shown = problems.render(&source);
             assert!(!problems.is_empty() && shown.contains("nothing was run"), "{shown}");
             assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");

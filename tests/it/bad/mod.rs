@@ -134,3 +134,27 @@ fn pipeline(sandbox: &Sandbox, from: &str, to: &str) {
     assert!(SMALL.contains(from), "{from}");
     sandbox.write("bad.yaml", &SMALL.replace("name: small", "name: bad").replace(from, to));
 }
+
+/// Trains and publishes a model.
+const TRAIN: &str = "\
+version: 1
+name: bad
+stages:
+  rows:
+    ingest: { path: rows.parquet, key: id, features: [a, b], target: y }
+  everything:
+    split: { input: rows, all: {} }
+  model:
+    train: { input: everything, method: gp, publish: model }
+";
+
+/// Scores with it.
+const SCORE: &str = "\
+version: 1
+name: bad
+stages:
+  rows:
+    ingest: { path: rows.parquet, key: id, features: [a, b] }
+  scores:
+    predict: { model: ./model, input: rows }
+";

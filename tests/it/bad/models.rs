@@ -1,6 +1,6 @@
 //! Models that cannot score: missing, damaged, of another version, or made for other columns.
 
-use super::{Case, check_all};
+use super::{Case, SCORE, TRAIN, check_all};
 use crate::sandbox::Sandbox;
 use ndarray::{Array1, Array2};
 use std::fs;
@@ -133,25 +133,3 @@ fn a_model_is_found_by_its_file_too() {
     sandbox.write("file.yaml", &SCORE.replace("./model", "./model/model.safetensors"));
     sandbox.run("run file.yaml --quiet").succeeded();
 }
-
-const TRAIN: &str = "\
-version: 1
-name: small
-stages:
-  rows:
-    ingest: { path: rows.parquet, key: id, features: [a, b], target: y }
-  everything:
-    split: { input: rows, all: {} }
-  model:
-    train: { input: everything, method: gp, publish: model }
-";
-
-const SCORE: &str = "\
-version: 1
-name: bad
-stages:
-  rows:
-    ingest: { path: rows.parquet, key: id, features: [a, b] }
-  scores:
-    predict: { model: ./model, input: rows }
-";

@@ -1,6 +1,6 @@
 //! Paths that lead nowhere, in circles, to devices, or to where one may not go.
 
-use super::{Case, check_all, each, pipeline, refuses};
+use super::{Case, SCORE, TRAIN, check_all, each, pipeline, refuses};
 use crate::sandbox::Sandbox;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -105,13 +105,13 @@ const FORBIDDEN: [Case; 7] = [
     Case::new("forbidden_publish", 73, "a place where no model may be published", |s| {
         fs::create_dir(s.path("closed")).unwrap();
         lock(s, "closed", 0o555);
-        s.write("bad.yaml", PUBLISH);
+        s.write("bad.yaml", &TRAIN.replace("publish: model", "publish: closed"));
     }),
     Case::new("forbidden_model", 66, "a model that may not be read", |s| {
         fs::create_dir(s.path("closed")).unwrap();
         s.write("closed/model.safetensors", "");
         lock(s, "closed/model.safetensors", 0);
-        s.write("bad.yaml", SCORE);
+        s.write("bad.yaml", &SCORE.replace("./model", "./closed"));
     }),
 ];
 
@@ -142,7 +142,7 @@ const OUTPUTS: [Case; 5] = [
     }),
     Case::new("publish_over_a_directory", 73, "a directory where the model file should be", |s| {
         fs::create_dir_all(s.path("closed/model.safetensors")).unwrap();
-        s.write("bad.yaml", PUBLISH);
+        s.write("bad.yaml", &TRAIN.replace("publish: model", "publish: closed"));
     }),
 ];
 
@@ -150,25 +150,3 @@ const OUTPUTS: [Case; 5] = [
 fn every_bad_output_has_its_message() {
     check_all(&OUTPUTS, Sandbox::new);
 }
-
-const PUBLISH: &str = "\
-version: 1
-name: bad
-stages:
-  rows:
-    ingest: { path: rows.parquet, key: id, features: [a, b], target: y }
-  everything:
-    split: { input: rows, all: {} }
-  model:
-    train: { input: everything, method: gp, publish: closed }
-";
-
-const SCORE: &str = "\
-version: 1
-name: bad
-stages:
-  rows:
-    ingest: { path: rows.parquet, key: id, features: [a, b] }
-  scores:
-    predict: { model: ./closed, input: rows }
-";

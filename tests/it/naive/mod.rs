@@ -6,9 +6,10 @@ pub mod deep;
 pub mod extended;
 pub mod sparse;
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
 use rand_chacha::ChaCha8Rng;
 use stride_pipe::gp::kernel::{Hyper, Kernel, StationaryOptions};
+use stride_pipe::gp::predict::Prediction;
 use stride_pipe::gp::random::{StreamKey, standard_normal};
 
 /// k(a, b), from the textbook.
@@ -98,6 +99,63 @@ pub fn generator(seed: u64) -> ChaCha8Rng {
 pub fn normal_matrix(seed: u64, rows: usize, columns: usize) -> Array2<f64> {
     let mut rng = generator(seed);
     Array2::from_shape_fn((rows, columns), |_| standard_normal(&mut rng))
+}
+
+/// Ordinary hyper-parameters for d features.
+pub fn hyper(d: usize, ard: bool, seed: u64) -> Hyper {
+    let spread = normal_matrix(seed, 1, d + 2);
+    let lengths = if ard { d } else { 1 };
+    Hyper {
+        variance: (0.4 * spread[[0, 0]]).exp(),
+        lengths: (0..lengths).map(|j| 1.5 * (0.3 * spread[[0, j + 1]]).exp()).collect(),
+        noise: 0.1 * (0.5 * spread[[0, d + 1]]).exp(),
+    }
+}
+
+/// Predictions of a row are the same bits alone, among others, and in every position of a tile.
+#[track_caller]
+pub fn assert_rows_are_on_their_own(d: usize, predict: impl Fn(ArrayView2<f64>) -> Prediction) {
+    let bits = |values: ArrayView1<f64>| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let stars = normal_matrix(8, 203, d);
+    let all = predict(stars.view());
+    let variance = all.latent_variance.unwrap();
+    for (start, end) in [(0, 1), (1, 2), (17, 18), (95, 97), (50, 203), (202, 203)] {
+        let some = predict(stars.slice(s![start..end, ..]));
+        assert_eq!(bits(some.mean.view()), bits(all.mean.slice(s![start..end])));
+        assert_eq!(bits(some.latent_variance.unwrap().view()), bits(variance.slice(s![start..end])));
+    }
+    let same = predict(Array2::from_shape_fn((200, d), |(_, j)| stars[[0, j]]).view());
+    assert!(bits(same.mean.view()).iter().all(|b| *b == all.mean[0].to_bits()));
+    assert!(bits(same.latent_variance.unwrap().view()).iter().all(|b| *b == variance[0].to_bits()));
+}
+
+/// Figures that another program found: data, what was asked, and its answer.
+pub struct Reference<'a> {
+    pub x: &'a Array2<f64>,
+    pub y: &'a Array1<f64>,
+    pub x_star: &'a Array2<f64>,
+    pub kernel: Kernel,
+    pub hyper: Hyper,
+    pub answer: &'a serde_json::Value,
+    pub label: String,
+}
+
+/// Compares with every case of a file of `reference/`; returns their number.
+pub fn compare_with(text: &str, compare: impl Fn(&Reference)) -> usize {
+    let sets: Vec<serde_json::Value> = serde_json::from_str(text).unwrap();
+    let mut compared = 0;
+    for set in &sets {
+        let (x, x_star, y) = (matrix(&set["x"]), matrix(&set["x_star"]), Array1::from(numbers(&set["y"])));
+        for answer in set["cases"].as_array().unwrap() {
+            let kernel: Kernel = answer["kernel"].as_str().unwrap().parse().unwrap();
+            let (variance, noise) = (answer["variance"].as_f64().unwrap(), answer["noise"].as_f64().unwrap());
+            let hyper = Hyper { variance, lengths: numbers(&answer["lengths"]), noise };
+            let label = format!("{} {kernel} {hyper:?}", set["name"]);
+            compare(&Reference { x: &x, y: &y, x_star: &x_star, kernel, hyper, answer, label });
+            compared += 1;
+        }
+    }
+    compared
 }
 
 /// A smooth function of random points, with noise; standardised.

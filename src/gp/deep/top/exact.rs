@@ -22,7 +22,7 @@ pub(super) const NAME: &str = "exact";
 pub(super) struct ExactTop;
 
 // K + γ²I at hidden layers that are known, factored, and what follows for y.
-struct Conditioned {
+struct ConditionedTop {
     covariance: Warped,
     factor: Cholesky,
     // (K + γ²I)⁻¹ y, `[n]`.
@@ -30,7 +30,7 @@ struct Conditioned {
     log_likelihood: f64,
 }
 
-impl Conditioned {
+impl ConditionedTop {
     // Conditions on y: `[n]`; no jitter, the noise stands on the diagonal.
     fn new(covariance: Warped, y: ArrayView1<'_, f64>, noise: f64) -> Result<Self, GpError> {
         let mut shifted = square_lower(&covariance)?;
@@ -58,10 +58,10 @@ fn condition<'t>(
     target: &'t Target<'_>,
     prepared: &Prepared,
     keep: bool,
-) -> Result<(Conditioned, SomeRows<'t>, LayersAtRows), GpError> {
+) -> Result<(ConditionedTop, SomeRows<'t>, LayersAtRows), GpError> {
     let rows = target.hidden.range(target.rows, 0, target.rows.len());
     let at_rows = target.forward(prepared, &rows, keep)?;
-    let top = Conditioned::new(target.warped(&rows, &at_rows)?, target.y, target.hyper.noise)?;
+    let top = ConditionedTop::new(target.warped(&rows, &at_rows)?, target.y, target.hyper.noise)?;
     Ok((top, rows, at_rows))
 }
 
@@ -97,7 +97,7 @@ impl TopLayer for ExactTop {
             let value = at.value;
             return Ok((at, value));
         }
-        let top = Conditioned::new(held.design.top(held.x, inputs.view(), hyper)?, held.y, hyper.noise)?;
+        let top = ConditionedTop::new(held.design.top(held.x, inputs.view(), hyper)?, held.y, hyper.noise)?;
         let by_noise = hyper.noise * top.by_covariance()?.diag().iter().sum::<f64>();
         // The sum of ∂ℓ/∂K ∘ (K + γ²I) is ½ (yᵀα − n), whatever K is.
         let by_variance = 0.5 * (held.y.dot(&top.alpha) - held.y.len() as f64) - by_noise;
@@ -122,7 +122,7 @@ pub(super) fn restore(
 ) -> Result<Box<dyn Posterior>, GpError> {
     let m = crate::gp::kernel::Covariance::len(&covariance);
     let y: Array1<f64> = reader.matrix("y", Some(1), Some(m))?.into_iter().collect();
-    let Conditioned { covariance, alpha, factor, .. } = Conditioned::new(covariance, y.view(), hyper.noise)?;
+    let ConditionedTop { covariance, alpha, factor, .. } = ConditionedTop::new(covariance, y.view(), hyper.noise)?;
     let lower = Triangle::new(factor.lower())?;
     Ok(Box::new(RegressionPosterior { anchors: covariance, alpha, lower, lower_b: None }))
 }
