@@ -15,7 +15,7 @@ pub mod train;
 
 pub use stage::{
     Collecting, Context, Demand, FinishedRun, Frequency, Job, Model, Models, Output, Placement, PredictionFiles,
-    Preparation, RowCheck, Sources, Stage, StageKind, Work, lost,
+    Preparation, RowCheck, Said, Sources, Stage, StageKind, Work, lost,
 };
 
 use crate::eval::EvalError;

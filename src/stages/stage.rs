@@ -171,7 +171,15 @@ impl Demand {
 }
 
 /// What a look at rows says, or why it refuses them; the number is the seed.
-pub type Look = dyn Fn(&InputTable, u64) -> Result<Option<String>, StageError>;
+pub type Look = dyn Fn(&InputTable, u64) -> Result<Said, StageError>;
+
+/// What there is to say of rows that are not refused.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// How they are divided.
+    pub split: Option<String>,
+    pub warnings: Vec<String>,
+}
 
 /// A look at rows before anything runs.
 pub struct RowCheck {

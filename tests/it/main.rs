@@ -12,6 +12,7 @@ mod bad;
 mod cache;
 mod cli;
 mod commands;
+mod constant;
 mod datasets;
 mod deep_plan;
 mod deep_runs;

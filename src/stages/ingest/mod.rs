@@ -8,12 +8,13 @@ pub use source::Source;
 use inspect::Inspection;
 
 use super::job::Stopwatch;
-use super::{Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
+use super::{Collecting, Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
 use crate::pipeline::{FilePath, Kind};
-use crate::store::input::{ColumnQuality, LARGEST, check_quality, check_unique_keys};
+use crate::store::input::{ColumnQuality, LARGEST, SMALLEST, check_quality, check_unique_keys};
 use crate::store::{InputFile, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use std::path::Path;
 
 /// The declaration of the kind.
@@ -77,14 +78,20 @@ impl Stage for Ingest {
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
         let watch = Stopwatch::start();
         let source = context.rows_of(context.id)?;
-        let (rows, outcome) = if context.demand.in_memory {
+        let (rows, outcome, warnings) = if context.demand.in_memory {
             let table = source.load(job.record)?;
-            (table.row_count, format!("{} rows × {} features", table.row_count, table.feature_names.len()))
+            let outcome = format!("{} rows × {} features", table.row_count, table.feature_names.len());
+            (table.row_count, outcome, self.warnings(context.demand, &table))
         } else {
             let rows = self.rows(source.files())?;
-            (rows as usize, format!("{rows} rows"))
+            (rows as usize, format!("{rows} rows"), Vec::new())
         };
-        Ok(Work::done(job.record.timing(job.task, "ingest", watch.read(), rows), outcome))
+        let notes = json!({ "warnings": warnings });
+        Ok(Work { notes, ..Work::done(job.record.timing(job.task, "ingest", watch.read(), rows), outcome) })
+    }
+
+    fn collect(&self, _: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+        done.warn()
     }
 }
 
@@ -136,44 +143,55 @@ impl Ingest {
         problems
     }
 
+    /// What is worth saying of rows that are not refused. Without the path: the same contents may lie elsewhere next time.
     fn warnings(&self, demand: &Demand, table: &InputTable) -> Vec<String> {
         if !demand.trains {
             return Vec::new();
         }
         let features = table.feature_names.len();
-        let written = self.path.written();
         let constant = table.quality.iter().take(features).filter(|column| column.is_constant());
         let constant: Vec<&str> = constant.map(|column| column.name.as_str()).collect();
         let mut warnings = Vec::new();
         if !constant.is_empty() {
             let names = constant.join(", ");
             let advice = "say nothing to a model; leave them out of `features`";
-            warnings.push(format!("{written}: constant column(s) {names} {advice}"));
+            warnings.push(format!("constant column(s) {names} {advice}"));
         }
         if let Some(target) = table.quality.get(features).filter(|column| column.is_constant()) {
             let name = &target.name;
-            warnings.push(format!("{written}: the target `{name}` is constant: there is nothing to learn from it"));
+            warnings.push(format!("the target `{name}` is constant: there is nothing to learn from it"));
         }
         warnings
     }
 }
 
+/// Squares of values beyond [`LARGEST`] overflow. Those of a column that has nothing above [`SMALLEST`] vanish, and with
+/// them all that tells its rows apart; beside larger values, such a value is as good as zero.
 fn check_sizes(table: &InputTable) -> Result<(), StageError> {
-    let too_large = |quality: &&ColumnQuality| quality.range.is_some_and(|(low, high)| low.abs().max(high) > LARGEST);
-    let Some(quality) = table.quality.iter().find(too_large) else { return Ok(()) };
+    let size = |quality: &ColumnQuality| quality.range.map_or(0.0, |(low, high)| low.abs().max(high));
+    let too_small = |size: f64| size > 0.0 && size < SMALLEST;
+    let Some(quality) = table.quality.iter().find(|quality| size(quality) > LARGEST || too_small(size(quality))) else {
+        return Ok(());
+    };
     let feature = table.feature_names.iter().position(|name| *name == quality.name);
     let value = |row: usize| match (feature, &table.target) {
         (Some(column), _) => table.features[[row, column]],
         (None, Some(target)) => target[row],
         (None, None) => 0.0,
     };
-    let row = (0..table.row_count).find(|row| value(*row).abs() > LARGEST).unwrap_or(0);
+    let (detail, limit) = if size(quality) > LARGEST {
+        ("is too large to compute with", format!("at most {LARGEST:e}"))
+    } else {
+        ("is too small to compute with, as is all of this column", format!("at least {SMALLEST:e}"))
+    };
+    let meant = |row: &usize| if size(quality) > LARGEST { value(*row).abs() > LARGEST } else { value(*row) != 0.0 };
+    let row = (0..table.row_count).find(meant).unwrap_or(0);
     let (path, place) = table.locate(row);
     Err(StageError::Store(StoreError::Invalid {
         path: path.to_owned(),
-        detail: format!("{:e} is too large to compute with", value(row)),
+        detail: format!("{:e} {detail}", value(row)),
         column: Some(quality.name.clone()),
         row: Some(place),
-        hint: format!("remove it, or choose other units (at most {LARGEST:e})"),
+        hint: format!("remove it, or choose other units ({limit})"),
     }))
 }

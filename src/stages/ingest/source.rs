@@ -85,15 +85,12 @@ impl Source {
         Ok(Rc::clone(self.table.get_or_init(|| table)))
     }
 
-    /// The rows, with what is worth saying about them said when they are read.
+    /// The rows, noted as read.
     pub fn load(&self, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
         let fresh = self.table.get().is_none();
         let table = self.table()?;
         if fresh {
             record.add_input(&table);
-            for warning in self.stage.warnings(&self.demand, &table) {
-                record.warn(&warning)?;
-            }
         }
         Ok(table)
     }

@@ -16,7 +16,7 @@ use super::job::Key;
 use super::split::Folds;
 use super::{
     Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, PredictionFiles, Preparation,
-    RowCheck, Stage, StageError, StageKind, Work, lost,
+    RowCheck, Said, Stage, StageError, StageKind, Work, lost,
 };
 use crate::eval::normal::normal_quantile;
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, is_path};
@@ -99,7 +99,7 @@ impl Stage for Predict {
             return Vec::new();
         }
         let identity = model.display().to_string();
-        let look = move |table: &InputTable, _| check_model(&model, table).map(|()| None);
+        let look = move |table: &InputTable, _| check_model(&model, table).map(|()| Said::default());
         vec![RowCheck { identity, look: Box::new(look) }]
     }
 

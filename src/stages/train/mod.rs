@@ -12,19 +12,22 @@ mod observer;
 mod options;
 mod predictor;
 mod publish;
+mod rows;
 mod tensors;
 
 pub use model::TrainedModel;
 pub use options::{Method, Train};
 
 use super::job::{Key, Record};
+use super::split::Split;
 use super::{
-    Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Stage,
+    Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Said, Stage,
     StageError, StageKind, Work,
 };
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
 use crate::store::MODEL_FILE;
 use serde_json::{Value as Json, json};
+use std::any::Any;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -39,6 +42,10 @@ pub static KIND: StageKind = StageKind {
     version: 6,
     read: super::read::<Train>,
 };
+
+fn as_split(stage: &dyn Stage) -> Option<&Split> {
+    (stage as &dyn Any).downcast_ref()
+}
 
 impl Stage for Train {
     fn kind(&self) -> &'static StageKind {
@@ -94,15 +101,17 @@ impl Stage for Train {
         }
     }
 
-    fn row_checks(&self, _: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
-        if !self.takes_one_feature() {
-            return Vec::new();
+    fn row_checks(&self, stages: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
+        let split = stages.iter().find(|(id, _)| *id == self.input).and_then(|(_, stage)| as_split(*stage)).cloned();
+        let mut checks: Vec<RowCheck> = split.map(rows::check).into_iter().collect();
+        if self.takes_one_feature() {
+            let (identity, train) = (self.used().to_string(), self.clone());
+            let look = move |table: &crate::store::InputTable, _| {
+                model::check_features(&train, &table.feature_names).map(|()| Said::default())
+            };
+            checks.push(RowCheck { identity, look: Box::new(look) });
         }
-        let (identity, train) = (self.used().to_string(), self.clone());
-        let look = move |table: &crate::store::InputTable, _| {
-            model::check_features(&train, &table.feature_names).map(|()| None)
-        };
-        vec![RowCheck { identity, look: Box::new(look) }]
+        checks
     }
 
     fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {

@@ -13,6 +13,8 @@ use crate::store::StoreError;
 
 /// Larger numbers have squares, or sums of squares, beyond floating point.
 pub const LARGEST: f64 = 1e150;
+/// Smaller numbers have squares that vanish.
+pub const SMALLEST: f64 = 1e-160;
 
 /// The columns to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
