@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Opens the run's directory and writes down what will be done.
 pub fn open<'a>(plan: &'a Plan, options: &RunOptions, listener: &'a dyn Listener) -> Result<Record<'a>, RunError> {
     let results = ResultsDir::new(&plan.results);
-    let resumed = resume::find(&results, plan, &options.resume)?;
+    let resumed = resume::find(&results, plan, options)?;
     let beginning = if resumed.is_some() { "run_resumed" } else { "run_started" };
     let run_id = resumed.unwrap_or_else(RunId::generate);
     let events = EventLog::open(&results, &run_id)?;
@@ -114,6 +114,7 @@ fn finish(
         spec_hash: plan.spec_hash.clone(),
         command: plan.redactor.clean(&options.command),
         threads: options.threads as u32,
+        to: options.selected.to.clone(),
         cases: plan.cases.iter().map(|case| case.label.clone()).collect(),
         inputs: record.inputs.values().cloned().collect(),
         cache: record.cached.iter().cloned().collect(),

@@ -32,6 +32,9 @@ pub struct Manifest {
     pub command: String,
     pub host: String,
     pub threads: u32,
+    /// The stage after which it was told to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// The cases, in order.
     pub cases: Vec<String>,
     pub files: Vec<FileRecord>,
@@ -84,6 +87,7 @@ impl Manifest {
             command: String::new(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             threads: 0,
+            to: None,
             cases: Vec::new(),
             files: Vec::new(),
             inputs: Vec::new(),
