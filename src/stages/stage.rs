@@ -8,6 +8,7 @@ use super::predict::Predicted;
 use super::split::Folds;
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
+use crate::store::lock::place_of;
 use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
 use crate::tables::{TableKind, TimingRow};
 use serde_json::Value as Json;
@@ -145,6 +146,15 @@ pub struct Placement<'a> {
     pub folds: u32,
     /// What others write, by whom.
     pub seen: &'a mut BTreeMap<PathBuf, String>,
+}
+
+impl Placement<'_> {
+    /// Notes that the stage writes there, and says who else does.
+    pub fn claim(&mut self, target: &Path, is_directory: bool) -> Option<String> {
+        let place = place_of(target, is_directory).unwrap_or_else(|_| target.to_owned());
+        let whose = if self.label == "default" { self.id.to_owned() } else { format!("{} / {}", self.label, self.id) };
+        self.seen.insert(place, whose)
+    }
 }
 
 /// What later stages ask of the rows of an input.

@@ -8,7 +8,7 @@ use super::{StoreError, escape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A lock that is held until dropped.
 #[derive(Debug)]
@@ -96,15 +96,7 @@ impl Claims {
 
     /// Adds a file, or a directory with all below it, that is replaced in place.
     pub fn add_target(&mut self, target: &Path, is_directory: bool) -> Result<(), StoreError> {
-        let fail = |source| StoreError::write(target, source);
-        let place = if is_directory {
-            real(target).map_err(fail)?
-        } else {
-            // A file that is a link is replaced, not followed.
-            let absolute = std::path::absolute(target).map_err(fail)?;
-            let directory = absolute.parent().map_or_else(|| Ok(PathBuf::from("/")), real).map_err(fail)?;
-            directory.join(absolute.file_name().unwrap_or_default())
-        };
+        let place = place_of(target, is_directory).map_err(|source| StoreError::write(target, source))?;
         // `.` and `..` have no name that a lock could have: the directory that they mean has.
         let named = if target.file_name().is_some() { target } else { &place };
         self.own.insert(target_lock(&place), (target_lock(named), target.to_owned()));
@@ -165,16 +157,31 @@ fn is_lock(name: &str) -> bool {
     name.starts_with('.') && Path::new(name).extension().is_some_and(|extension| extension == "lock")
 }
 
+/// The place of something that is replaced in place, the same however it is written.
+pub fn place_of(target: &Path, is_directory: bool) -> io::Result<PathBuf> {
+    if is_directory {
+        return real(target);
+    }
+    // A file that is a link is replaced, not followed.
+    let absolute = std::path::absolute(target)?;
+    let directory = absolute.parent().map_or_else(|| Ok(PathBuf::from("/")), real)?;
+    Ok(directory.join(absolute.file_name().unwrap_or_default()))
+}
+
 /// The place of a path without links, also where its end does not exist yet.
 pub fn real(path: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(path)?;
     for ancestor in absolute.ancestors() {
-        if let Ok(base) = ancestor.canonicalize() {
-            return Ok(match absolute.strip_prefix(ancestor) {
-                // Joining nothing would leave a slash at the end.
-                Ok(rest) if !rest.as_os_str().is_empty() => base.join(rest),
-                _ => base,
-            });
+        if let Ok(mut place) = ancestor.canonicalize() {
+            // What does not exist is no link: `..` leads back to where it was entered.
+            for step in absolute.strip_prefix(ancestor).unwrap_or(Path::new("")).components() {
+                if step == Component::ParentDir {
+                    place.pop();
+                } else {
+                    place.push(step);
+                }
+            }
+            return Ok(place);
         }
     }
     Ok(absolute)

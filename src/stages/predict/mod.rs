@@ -77,15 +77,14 @@ impl Stage for Predict {
     /// A file of scores has one writer: several folds, cases or stages would overwrite each other.
     fn check_placement(&self, placement: &mut Placement<'_>, problems: &mut Diagnostics) {
         let Some(output) = &self.output else { return };
-        let Placement { id, label, node, folds, ref mut seen, .. } = *placement;
-        let origin = node.origin_of(&["predict", "output"]);
+        let folds = placement.folds;
+        let origin = placement.node.origin_of(&["predict", "output"]);
         if folds > 1 {
             let message = format!("`output` with {folds} folds: only one model can write it");
             let help = "score with one model: split with `all: {}`, or use a published one";
             problems.push(Diagnostic::new(origin, message).help(help));
         }
-        let place = if label == "default" { id.to_owned() } else { format!("{label} / {id}") };
-        if let Some(other) = seen.insert(output.path().to_owned(), place) {
+        if let Some(other) = placement.claim(output.path(), self.writes_directory()) {
             let message = format!("`{}` is also the output of `{other}`", output.written());
             let help = "give each its own, for instance with `${matrix.…}` in the path";
             problems.push(Diagnostic::new(origin, message).help(help));

@@ -92,12 +92,16 @@ impl Stage for Train {
     /// A published model is one model: several cases or folds would overwrite each other.
     fn check_placement(&self, placement: &mut Placement<'_>, problems: &mut Diagnostics) {
         let (cases, folds) = (placement.cases, placement.folds);
-        if self.publish.is_some() && (cases > 1 || folds > 1) {
-            let origin = placement.node.origin_of(&["train", "publish"]);
+        let Some(publish) = &self.publish else { return };
+        let origin = placement.node.origin_of(&["train", "publish"]);
+        if cases > 1 || folds > 1 {
             let message =
                 format!("`publish` with {cases} case(s) and {folds} fold(s): only one model can be published");
             let help = "train it in a pipeline without matrix and with `all: {}`";
             problems.push(Diagnostic::new(origin, message).help(help));
+        } else if let Some(other) = placement.claim(publish.path(), true) {
+            let message = format!("`{}` is also where `{other}` publishes", publish.written());
+            problems.push(Diagnostic::new(origin, message).help("give each model its own directory"));
         }
     }
 

@@ -143,7 +143,7 @@ impl ParquetChunks {
         let columns = Columns::find(&schema, wanted)?;
         let Wanted { features, key, target, keep } = wanted;
         let names = features.iter().chain(key).chain(target).chain(keep).cloned().collect();
-        Ok(Self { batches: Batches::new(files, schema, names, ADVICE), columns })
+        Ok(Self { batches: Batches::new(files, schema, names, ADVICE)?, columns })
     }
 
     pub const fn columns(&self) -> &Columns {
