@@ -78,6 +78,12 @@ impl Visitor for Forecast<'_> {
             }
             preview.run += 1;
         }
+        if preview.run == 0
+            && let Some(path) = stage.stage.missing(context)
+        {
+            preview.reason = format!("{} is gone", self.plan.redactor.clean(&path.display().to_string()));
+            (preview.run, preview.skip) = (1, preview.skip.saturating_sub(1));
+        }
         self.push(stage, preview);
         Ok(())
     }

@@ -87,6 +87,11 @@ pub trait Stage: Any + Debug + Send + Sync {
         None
     }
 
+    /// A file that it puts in its place whenever it runs, and that is not there.
+    fn missing(&self, _context: &Context<'_>) -> Option<PathBuf> {
+        None
+    }
+
     /// Rules that need to know of all cases.
     fn check_placement(&self, _placement: &mut Placement<'_>, _problems: &mut Diagnostics) {}
 

@@ -77,6 +77,17 @@ impl StoreError {
         Self::Read { path: path.to_owned(), source }
     }
 
+    /// The file that is missing, unreadable or damaged.
+    pub fn unreadable(&self) -> Option<&Path> {
+        match self {
+            Self::Missing { path, .. }
+            | Self::Read { path, .. }
+            | Self::Invalid { path, .. }
+            | Self::Model { path, .. } => Some(path),
+            Self::Write { .. } | Self::Table(_) => None,
+        }
+    }
+
     /// The same of a file that was found a moment ago.
     #[must_use]
     pub(crate) fn vanished(self) -> Self {

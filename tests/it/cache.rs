@@ -190,3 +190,104 @@ fn plan_knows_a_model_that_is_named_by_its_file() {
         assert_eq!(sandbox.run("plan score.yaml --exit-code").code, 0, "{model}");
     }
 }
+
+/// Every file that says what is in a cache entry.
+fn listings(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
+    let files = sandbox.files("results/cache/entries");
+    let named = files.iter().filter(|file| file.ends_with("entry.json"));
+    named.map(|file| sandbox.path("results/cache/entries").join(file)).collect()
+}
+
+#[test]
+fn an_entry_with_any_bit_flipped_is_not_used() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    let cache = Cache::new(&ResultsDir::new(sandbox.path("results")));
+    for (number, path) in listings(&sandbox).iter().enumerate() {
+        let hash = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
+        let whole = std::fs::read(path).unwrap();
+        // All bits of one, some of the others.
+        for bit in (0..8 * whole.len()).skip(number).step_by(if number == 0 { 1 } else { 61 }) {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(path, &flipped).unwrap();
+            assert!(cache.look_up(hash).is_none(), "bit {bit} of {}", path.display());
+        }
+        std::fs::write(path, &whole).unwrap();
+        assert!(cache.look_up(hash).is_some());
+    }
+}
+
+#[test]
+fn entries_of_an_older_program_are_told_apart_and_pruned() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    for path in listings(&sandbox) {
+        let mut entry: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        entry.as_object_mut().unwrap().remove("sha256").unwrap();
+        std::fs::write(&path, entry.to_string()).unwrap();
+    }
+    assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 3);
+    let pruned = sandbox.run("runs prune").succeeded().stdout;
+    assert!(pruned.contains("removed 0 run(s) with 0 files, 13 cache entries"), "{pruned}");
+    let again = sandbox.run("run small.yaml").succeeded();
+    assert!(again.stdout.contains("13 task(s) done, 0 taken from the cache"), "{}", again.stdout);
+}
+
+/// Somebody empties the cache, or a disk fails, while a run is at work.
+#[test]
+fn entries_that_vanish_under_a_run_are_made_again() {
+    type Damage = fn(&std::path::Path);
+    let damages: [(&str, Damage); 2] = [
+        ("gone", |model| std::fs::remove_dir_all(model.parent().unwrap()).unwrap()),
+        ("cut", |model| std::fs::write(model, b"half").unwrap()),
+    ];
+    for (what, damage) in damages {
+        let sandbox = Sandbox::new();
+        let stride = "method: stride, inducing: { count: 8 }, em: { iterations: 3, particles: 3 }";
+        sandbox.write("small.yaml", &SMALL.replace("method: gp", stride));
+        let child = crate::resume::start(&sandbox, &["run", "small.yaml"]);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let model = loop {
+            assert!(std::time::Instant::now() < deadline);
+            let files = sandbox.files("results/cache/entries");
+            if let Some(file) = files.iter().find(|file| file.ends_with("model.safetensors")) {
+                break sandbox.path("results/cache/entries").join(file);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        };
+        damage(&model);
+        let ran = crate::sandbox::Ran::from(&child.wait_with_output().unwrap()).succeeded();
+        assert!(
+            ran.stderr.contains("it lay in the cache, and what is missing is made again"),
+            "{what}: {}",
+            ran.stderr
+        );
+        let after = crate::resume::contents(&sandbox);
+        let undisturbed = Sandbox::new();
+        undisturbed.write("small.yaml", &SMALL.replace("method: gp", stride));
+        undisturbed.run("run small.yaml --quiet").succeeded();
+        assert_eq!(after, crate::resume::contents(&undisturbed), "{what}");
+    }
+}
+
+#[test]
+fn plan_knows_that_a_published_model_or_an_output_is_gone() {
+    let sandbox = Sandbox::new();
+    let (stages, _) = SMALL.split_once("  predictions:").unwrap();
+    let stages = stages.replace("kfold: { folds: 5 }", "all: {}").replace("method: gp", "method: gp, publish: model");
+    let scores = "  one:\n    predict: { model: model, input: rows, output: out.parquet }\n  each:\n    \
+                  predict: { model: model, input: rows, output: scores/ }\n";
+    sandbox.write("x.yaml", &format!("{stages}{scores}"));
+    sandbox.run("run x.yaml --quiet").succeeded();
+    assert_eq!(sandbox.run("plan x.yaml --exit-code").code, 0);
+    for file in ["model/model.safetensors", "out.parquet", "scores/rows.parquet"] {
+        std::fs::remove_file(sandbox.path(file)).unwrap();
+        let plan = sandbox.run("plan x.yaml --exit-code");
+        assert_eq!(plan.code, 3, "{file}");
+        assert!(plan.stdout.contains(&format!("{file} is gone")), "{}", plan.stdout);
+        sandbox.run("run x.yaml --quiet").succeeded();
+        assert!(sandbox.path(file).is_file());
+        assert_eq!(sandbox.run("plan x.yaml --exit-code").code, 0, "{file}");
+    }
+}

@@ -33,6 +33,14 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
+    /// Forgets what stages left, because they are all visited again.
+    pub fn begin_again(&mut self) {
+        self.tables.clear();
+        self.predictions.clear();
+        // The first is the resolved pipeline, which is no stage's.
+        self.files.truncate(1);
+    }
+
     pub fn event(&self, name: &str, fields: Json) -> Result<(), StoreError> {
         let fields = match self.clean(fields) {
             Json::Object(fields) => fields,

@@ -74,6 +74,11 @@ impl Stage for Predict {
         self.output.iter().map(|output| (output.path(), self.writes_directory())).collect()
     }
 
+    fn missing(&self, context: &Context<'_>) -> Option<PathBuf> {
+        let source = context.rows_of(&self.input).ok()?;
+        score::targets(self, &source).into_iter().find(|file| !file.is_file())
+    }
+
     /// A file of scores has one writer: several folds, cases or stages would overwrite each other.
     fn check_placement(&self, placement: &mut Placement<'_>, problems: &mut Diagnostics) {
         let Some(output) = &self.output else { return };

@@ -7,10 +7,12 @@ use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
 use crate::stages::job::{Record, Task};
-use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work, lost};
+use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work};
 use crate::store::input::{SourceFile, sha256_file};
 use crate::store::model::{InputDigest, TrainingSummary, publish};
-use crate::store::{CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_known, write_rows};
+use crate::store::{
+    CheckpointFile, InputTable, MODEL_FILE, ModelFile, StoreError, link_or_copy, read_known, write_rows,
+};
 use crate::tables::{Timestamp, TraceRow};
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
@@ -136,7 +138,8 @@ pub fn chain_metrics(stage: &Train, context: &Context<'_>, record: &mut Record<'
         return Ok(());
     }
     for (fold, model) in (0..).zip(&models.models) {
-        let entry = context.cache.look_up(&model.hash).ok_or_else(|| lost(context.id))?;
+        let gone = || StoreError::read(&model.path, std::io::ErrorKind::NotFound.into());
+        let entry = context.cache.look_up(&model.hash).ok_or_else(gone)?;
         chains.extend(figures(fold, &entry.notes["more"]["chains"]));
     }
     if chains.is_empty() {

@@ -26,9 +26,10 @@ use super::{
 };
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
 use crate::store::MODEL_FILE;
+use crate::store::model::model_path;
 use serde_json::{Value as Json, json};
 use std::any::Any;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The declaration of the kind.
@@ -87,6 +88,12 @@ impl Stage for Train {
 
     fn memory(&self, _: &Demand, rows: u64, features: u64) -> Option<u64> {
         Some(memory::training(self, rows, features))
+    }
+
+    /// With a condition it may rightly be absent.
+    fn missing(&self, _: &Context<'_>) -> Option<PathBuf> {
+        let published = self.publish.iter().filter(|_| self.publish_if.is_none());
+        published.map(|directory| model_path(directory.path())).find(|file| !file.is_file())
     }
 
     /// A published model is one model: several cases or folds would overwrite each other.
