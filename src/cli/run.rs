@@ -81,7 +81,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             failure.run_id.map_or_else(String::new, |run_id| format!("\nto go on: {}", resume_command(&run_id)));
         Failure::from(*failure.error).map_message(|text| plan.redactor.clean(&format!("{text}{resume}")))
     })?;
-    print(&summary::describe(&plan, &summary))?;
+    print(&plan.redactor.clean(&summary::describe(&plan, &summary)))?;
     if summary.failures.is_empty() {
         return Ok(());
     }

@@ -45,13 +45,13 @@ pub fn describe(plan: &Plan, summary: &Summary) -> String {
             out.push('\n');
         }
     }
-    let results = plan.redactor.clean(&plan.results.display().to_string());
+    let results = plan.results.display();
     let _ =
         writeln!(out, "run {}: {} task(s) done, {} taken from the cache", summary.run_id, summary.done, summary.cached);
     let _ =
         writeln!(out, "tables: {results}/{{predictions,metrics,timings,traces,runs,cases}}/pipeline={}/", plan.name);
     if let Some(report) = &summary.report {
-        let _ = writeln!(out, "report: {}", plan.redactor.clean(&report.display().to_string()));
+        let _ = writeln!(out, "report: {}", report.display());
     }
     out
 }

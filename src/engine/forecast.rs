@@ -74,7 +74,8 @@ impl Visitor for Forecast<'_> {
             }
             if preview.run == 0 {
                 let place = place(context.pipeline, context.case, context.id, fold(stage, index));
-                preview.reason = reason(context.cache.recall(&place).as_ref(), &key.parts);
+                let parts = self.plan.redactor.clean_json(key.parts.clone());
+                preview.reason = reason(context.cache.recall(&place).as_ref(), &parts);
             }
             preview.run += 1;
         }

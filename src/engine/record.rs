@@ -44,7 +44,9 @@ pub fn open<'a>(plan: &'a Plan, options: &RunOptions, listener: &'a dyn Listener
 
 /// A piece of work is done.
 pub fn finished(record: &Record<'_>, task: &Task, finished: &Finished) -> Result<(), StoreError> {
-    record.listener.task_finished(task, finished);
+    let clean = |text: &str| record.redactor.clean(text);
+    let finished = Finished { reason: clean(&finished.reason), outcome: clean(&finished.outcome), ..finished.clone() };
+    record.listener.task_finished(task, &finished);
     let Finished { seconds, cached, reason, outcome } = finished;
     let fields = json!({ "seconds": seconds, "cached": cached, "reason": reason, "outcome": outcome });
     record.task_event("task_finished", task, fields)

@@ -185,7 +185,8 @@ impl<'a> Runner<'a> {
             self.plan.cases.iter().find(|case| case.label == context.case).map_or(&[][..], |case| &case.stages);
         let forced = self.options.selected.forced(stages, context.id);
         // Work that this run itself did here before it was interrupted is neither done again nor somebody else's.
-        let origin = json!([self.record.run_id, place]);
+        let clean = |value| self.record.redactor.clean_json(value);
+        let (origin, parts) = (clean(json!([self.record.run_id, place])), clean(key.parts.clone()));
         let own = |entry: &CacheEntry| entry.notes["origin"] == origin;
         let found = context.cache.look_up(&key.hash).filter(|entry| forced.is_none() || own(entry));
         let cached = found.as_ref().is_some_and(|entry| !own(entry));
@@ -193,7 +194,7 @@ impl<'a> Runner<'a> {
             (Some(entry), _) if own(entry) => "done before the interruption".to_owned(),
             (Some(_), _) => "unchanged".to_owned(),
             (None, Some(asked)) => asked.to_owned(),
-            (None, None) => reason(context.cache.recall(&place).as_ref(), &key.parts),
+            (None, None) => reason(context.cache.recall(&place).as_ref(), &parts),
         };
         self.record.listener.task_started(task);
         // The event has the key, so that pruning knows what a run without manifest used.
@@ -208,10 +209,11 @@ impl<'a> Runner<'a> {
             let work = stage.stage.perform(context, &mut job);
             let Work { timings, outcome, notes } = work.map_err(|error| self.failed(task, error))?;
             write_rows(&draft.file(TIMINGS), &timings)?;
-            draft.commit(json!({ "origin": origin, "outcome": outcome, "more": notes }))?
+            let notes = json!({ "origin": origin, "outcome": outcome, "more": notes });
+            draft.commit(self.record.redactor.clean_json(notes))?
         };
         self.record.cached.insert(key.hash.clone());
-        context.cache.remember(&place, &key.parts)?;
+        context.cache.remember(&place, &parts)?;
         let timings: Vec<TimingRow> = read_known(&entry.file(TIMINGS))?;
         let timings: Vec<TimingRow> = timings.into_iter().map(|row| TimingRow { cached, ..row }).collect();
         self.record.add_rows(task, &timings)?;

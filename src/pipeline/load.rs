@@ -8,7 +8,7 @@ use super::reference::{Scope, substitute};
 use super::tree::{Entry, Node, Origin, Value, parse};
 use super::{Diagnostic, Diagnostics, matrix, overrides, schema};
 use serde_json::Value as Json;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Bytes of the stages of all cases, about.
 const MAX_EXPANDED: usize = 256 << 20;
@@ -81,11 +81,19 @@ impl Language {
 
     /// Reads a pipeline. All problems are found at once.
     pub fn load(&self, text: &str, sets: &[String], env: Environment<'_>) -> Result<Loaded, Diagnostics> {
-        load(self, text, sets, env)
+        let secrets = RefCell::default();
+        // What is wrong may quote what was found in the environment.
+        load(self, text, sets, env, &secrets).map_err(|problems| problems.hiding(secrets.take()))
     }
 }
 
-fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) -> Result<Loaded, Diagnostics> {
+fn load(
+    language: &Language,
+    text: &str,
+    sets: &[String],
+    env: Environment<'_>,
+    taken: &RefCell<Vec<String>>,
+) -> Result<Loaded, Diagnostics> {
     let mut problems = Diagnostics::default();
     let Some(mut root) = parse(text, &mut problems) else { return Err(problems) };
     if !matches!(root.value, Value::Map(_)) {
@@ -100,8 +108,8 @@ fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) 
     check_names(&root, &mut problems);
 
     let room = Cell::new(Some(MAX_REPLACED));
-    let params = resolve_params(&root, env, &room, &mut problems);
-    let scope = Scope { params: &params, matrix: None, env, room: &room };
+    let params = resolve_params(&root, (env, &room, taken), &mut problems);
+    let scope = Scope { params: &params, matrix: None, env, room: &room, secrets: taken };
     let mut part = |key: &str| root.entry(key).map(|entry| substitute(&entry.node, &scope, &mut problems));
     let (header, written_matrix) = (["version", "name", "seed", "results"].map(&mut part), part("matrix"));
     let cases = matrix::cases(written_matrix.as_ref(), &mut problems);
@@ -113,7 +121,7 @@ fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) 
     let cases: Vec<Option<CaseSpec>> = cases
         .into_iter()
         .map(|values| {
-            let scope = Scope { params: &params, matrix: Some(&values), env, room: &room };
+            let scope = Scope { params: &params, matrix: Some(&values), env, room: &room, secrets: taken };
             case(language, &root, &values, &scope, &mut secrets, &mut problems)
         })
         .collect();
@@ -130,6 +138,7 @@ fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) 
     if let Some(node) = &results {
         secrets.collect(node);
     }
+    secrets.0.extend(taken.borrow().iter().cloned());
     let cases = cases.into_iter().flatten().collect();
     Ok(Loaded { name: text(name).unwrap_or_default(), seed, results: text(results), cases, secrets: secrets.0 })
 }
@@ -236,13 +245,12 @@ fn too_large(root: &Node, cases: usize) -> Option<Diagnostic> {
 /// Parameters may refer to the environment and to parameters written before them.
 fn resolve_params(
     root: &Node,
-    env: Environment<'_>,
-    room: &Cell<Option<usize>>,
+    (env, room, secrets): (Environment<'_>, &Cell<Option<usize>>, &RefCell<Vec<String>>),
     problems: &mut Diagnostics,
 ) -> Vec<(String, Node)> {
     let mut params: Vec<(String, Node)> = Vec::new();
     for entry in root.entry("params").map_or(&[][..], |entry| entry.node.entries()) {
-        let scope = Scope { params: &params, matrix: None, env, room };
+        let scope = Scope { params: &params, matrix: None, env, room, secrets };
         let node = substitute(&entry.node, &scope, problems);
         params.push((entry.key.clone(), node));
     }

@@ -6,6 +6,7 @@
 
 use super::atomic::{abandoned, create_held, hex, process_mark};
 use super::input::sha256_file;
+use super::lock::open_lock;
 use super::{ResultsDir, StoreError, escape, write_atomic};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -112,7 +113,7 @@ impl Cache {
     fn lock_file(&self) -> Result<File, StoreError> {
         let path = self.root.join("in-use.lock");
         fs::create_dir_all(&self.root).map_err(|source| StoreError::write(&self.root, source))?;
-        File::options().create(true).append(true).open(&path).map_err(|source| StoreError::write(&path, source))
+        open_lock(&path).map_err(|source| StoreError::write(&path, source))
     }
 
     fn directory(&self, hash: &str) -> PathBuf {
@@ -241,8 +242,7 @@ impl Draft {
     fn replace(mut self) -> Result<CacheEntry, StoreError> {
         let drafts = self.temporary.parent().unwrap_or(&self.temporary).to_owned();
         let path = drafts.with_file_name("replace.lock");
-        let lock = File::options().create(true).append(true).open(&path);
-        let lock = lock.map_err(|source| StoreError::write(&path, source))?;
+        let lock = open_lock(&path).map_err(|source| StoreError::write(&path, source))?;
         // Where files cannot be locked the worst is that two runs replace the same damaged entry.
         let _ = lock.lock();
         let displaced = self.temporary.with_extension("old");

@@ -142,7 +142,7 @@ fn write_hint(source: &io::Error) -> &'static str {
             "a file stands where a directory is needed: move it away"
         }
         io::ErrorKind::InvalidFilename => "the name is too long: choose a shorter one",
-        io::ErrorKind::InvalidInput => "give the name of a file",
+        io::ErrorKind::InvalidInput => "remove it, or choose another place",
         _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => "the links lead in a circle",
         io::ErrorKind::IsADirectory => "a directory has this name: move it away, or choose another name",
         _ => "check the directory and the disk",

@@ -8,6 +8,7 @@ use super::{StoreError, escape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// A lock that is held until dropped.
@@ -41,8 +42,7 @@ pub fn try_lock(path: &Path, owner: &str) -> Result<Locking, StoreError> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(|source| StoreError::write(directory, source))?;
     }
-    // Not truncated on opening: it may be somebody else's, and say whose.
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
+    let mut file = open_lock(path).map_err(fail)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0).map_err(fail)?;
@@ -58,9 +58,24 @@ pub fn try_lock(path: &Path, owner: &str) -> Result<Locking, StoreError> {
     }
 }
 
+/// A lock file, made if it is not there. A link is not followed: whoever planted it would have its target written to.
+pub(super) fn open_lock(path: &Path) -> io::Result<File> {
+    // Not truncated on opening: it may be somebody else's, and say whose.
+    let opened =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(NOFOLLOW).open(path);
+    opened.map_err(|source| {
+        if path.is_symlink() {
+            return io::Error::new(io::ErrorKind::InvalidInput, "a link stands where the lock file belongs");
+        }
+        source
+    })
+}
+
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
 /// Tries to join those who have a lock together; none where there is no such lock, or it is not ours to take.
 fn try_share(path: &Path) -> Option<Locking> {
-    let mut file = File::open(path).ok()?;
+    let mut file = OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(path).ok()?;
     match file.try_lock_shared() {
         Ok(()) => Some(Locking::Held(Lock { _file: file })),
         Err(TryLockError::WouldBlock) => Some(Locking::Taken(holder(&mut file))),

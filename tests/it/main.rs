@@ -64,6 +64,7 @@ mod run;
 mod runs;
 mod sandbox;
 mod schema;
+mod secrets;
 mod scoring;
 mod spec_messages;
 mod startup;

@@ -27,7 +27,7 @@ pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
     let loaded = LANGUAGE.load(request.text, request.sets, request.env)?;
     let base = request.file.parent().unwrap_or(Path::new(""));
     let cases: Vec<Case> = loaded.cases.iter().map(|case| plan_case(case, base)).collect();
-    check_together(&loaded, &cases)?;
+    check_together(&loaded, &cases).map_err(|problems| problems.hiding(loaded.secrets.clone()))?;
     let results = request.results.map_or_else(
         || {
             let mut written = FilePath::from(loaded.results.clone().unwrap_or_else(|| "results".to_owned()));
@@ -43,7 +43,7 @@ pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
         results,
         spec_hash: spec_hash(&loaded),
         resolved_yaml: resolved_yaml(&loaded),
-        redactor: Redactor::new(loaded.secrets.clone()),
+        redactor: Redactor::new(&loaded.secrets, base),
         cases,
     })
 }

@@ -23,7 +23,7 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
     let mut out = String::new();
     let (cases, tasks) = (plan.cases.len(), plan.tasks());
     let _ = writeln!(out, "pipeline {} (seed {}): {cases} case(s), {tasks} task(s)", plan.name, plan.seed);
-    let _ = writeln!(out, "results  {}", plan.redactor.clean(&plan.results.display().to_string()));
+    let _ = writeln!(out, "results  {}", plan.results.display().to_string());
     for case in &plan.cases {
         let _ = writeln!(out, "\ncase {}", case.label);
         let width = case.stages.iter().map(|stage| stage.id.len()).max().unwrap_or(0);
@@ -67,7 +67,7 @@ pub fn to_json(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
     };
     json!({
         "pipeline": plan.name, "seed": plan.seed, "spec_hash": plan.spec_hash, "tasks": plan.tasks(),
-        "results": plan.redactor.clean(&plan.results.display().to_string()),
+        "results": plan.results.display().to_string(),
         "cases": plan.cases.iter().map(case).collect::<Vec<_>>(),
     })
 }
