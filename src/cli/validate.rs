@@ -29,6 +29,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let stages = plan.cases.first().map_or(0, |case| case.stages.len());
     let mut out =
         format!("{}: valid: {} case(s) × {stages} stage(s), {} task(s)\n", plan.file, plan.cases.len(), plan.tasks());
+    for warning in &plan.warnings {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    if let Some(note) = &plan.note {
+        let _ = writeln!(out, "note: {note}");
+    }
     let mut failures = Vec::new();
     if args.data {
         for inspection in inspect(&plan) {

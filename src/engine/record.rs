@@ -39,6 +39,10 @@ pub fn open<'a>(plan: &'a Plan, options: &RunOptions, listener: &'a dyn Listener
     };
     record.listener.run_started(record.run_id.as_str(), plan.tasks());
     record.event(beginning, json!({ "pipeline": plan.name, "tasks": plan.tasks(), "spec_hash": plan.spec_hash }))?;
+    for warning in &plan.warnings {
+        record.warn(warning)?;
+    }
+    plan.note.iter().for_each(|note| record.listener.note(&plan.redactor.clean(note)));
     Ok(record)
 }
 

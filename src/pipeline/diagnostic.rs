@@ -73,6 +73,19 @@ impl Diagnostics {
         self.found.iter()
     }
 
+    /// Each of them as one line: `file:line:column: message; advice`.
+    pub fn lines(&self, source: &Source) -> Vec<String> {
+        let line = |problem: &Diagnostic| {
+            let place = match problem.origin {
+                Origin::File { line, column, .. } => format!("{}:{line}:{column}", source.name),
+                Origin::Set(index) => format!("--set {}", printable(source.sets.get(index).map_or("", String::as_str))),
+            };
+            let help = problem.help.as_deref().map_or_else(String::new, |help| format!("; {}", printable(help)));
+            format!("{place}: {}{help}", printable(&problem.message))
+        };
+        self.iter().map(line).collect()
+    }
+
     /// All of them as `file:line:column: message`, the line itself and the advice.
     pub fn render(&self, source: &Source) -> String {
         let mut out = String::new();

@@ -6,6 +6,7 @@ use super::links;
 use super::merge::{Exclusive, merge};
 use super::reference::{Scope, substitute};
 use super::tree::{Entry, Node, Origin, Value, parse};
+use super::unused::Unused;
 use super::{Diagnostic, Diagnostics, matrix, overrides, schema};
 use serde_json::Value as Json;
 use std::cell::{Cell, RefCell};
@@ -29,6 +30,10 @@ pub struct Loaded {
     pub results: Option<String>,
     /// The cases, in order.
     pub cases: Vec<CaseSpec>,
+    /// What is worth knowing and no reason to refuse the file.
+    pub warnings: Diagnostics,
+    /// Options that count in some cases only, where that is to be expected.
+    pub note: Option<String>,
     /// Text that came from the environment and must not be written anywhere.
     pub secrets: Vec<String>,
 }
@@ -139,8 +144,16 @@ fn load(
         secrets.collect(node);
     }
     secrets.0.extend(taken.borrow().iter().cloned());
-    let cases = cases.into_iter().flatten().collect();
-    Ok(Loaded { name: text(name).unwrap_or_default(), seed, results: text(results), cases, secrets: secrets.0 })
+    let cases: Vec<CaseSpec> = cases.into_iter().flatten().collect();
+    let mut unused = Unused::default();
+    for stage in cases.iter().flat_map(|case| &case.stages) {
+        if let Some(options) = stage.node.entry(stage.kind.name) {
+            unused.look(stage.kind.used_by, &options.node);
+        }
+    }
+    let (warnings, note) = (unused.warnings(), unused.note());
+    let (name, results) = (text(name).unwrap_or_default(), text(results));
+    Ok(Loaded { name, seed, results, cases, warnings, note, secrets: secrets.0 })
 }
 
 /// Header values that came from a reference are checked once they are known.

@@ -2,7 +2,7 @@
 
 use super::{Case, Plan, PlannedStage};
 use crate::pipeline::tree::{Entry, Node, Origin, Value, to_yaml};
-use crate::pipeline::{CaseSpec, Diagnostics, Environment, FilePath, Loaded, Redactor, StageSpec};
+use crate::pipeline::{CaseSpec, Diagnostics, Environment, FilePath, Loaded, Redactor, Source, StageSpec};
 use crate::stages::{Demand, KINDS, LANGUAGE, Placement, Stage};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -36,8 +36,12 @@ pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
         },
         Path::to_path_buf,
     );
+    let file = request.file.display().to_string();
+    let source = Source { name: file.clone(), sets: request.sets.to_vec(), ..Source::default() };
     Ok(Plan {
-        file: request.file.display().to_string(),
+        warnings: loaded.warnings.lines(&source),
+        note: loaded.note.clone(),
+        file,
         name: loaded.name.clone(),
         seed: loaded.seed.unsigned_abs(),
         results,

@@ -23,7 +23,7 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
     let mut out = String::new();
     let (cases, tasks) = (plan.cases.len(), plan.tasks());
     let _ = writeln!(out, "pipeline {} (seed {}): {cases} case(s), {tasks} task(s)", plan.name, plan.seed);
-    let _ = writeln!(out, "results  {}", plan.results.display().to_string());
+    let _ = writeln!(out, "results  {}", plan.results.display());
     for case in &plan.cases {
         let _ = writeln!(out, "\ncase {}", case.label);
         let width = case.stages.iter().map(|stage| stage.id.len()).max().unwrap_or(0);

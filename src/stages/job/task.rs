@@ -64,6 +64,8 @@ pub trait Listener: Sync {
     /// Work goes on; it may take about so long.
     fn progress(&self, task: &Task, progress: &Progress, left: Option<Duration>);
     fn task_finished(&self, task: &Task, finished: &Finished);
+    /// Something that is as it should be, and worth a line.
+    fn note(&self, text: &str);
     /// Something the user should know.
     fn warning(&self, text: &str);
 }

@@ -37,6 +37,7 @@ pub static KIND: StageKind = StageKind {
     language: Kind {
         links: &[Link::to("input", &["split"])],
         presets: options::PRESETS,
+        used_by: options::USED_BY,
         check: check::check,
         ..Kind::new::<Train>("train", "Trains one model per fold.")
     },
