@@ -126,6 +126,7 @@ fn generate_makes_the_committed_data() {
             features: vec!["x*".to_owned()],
             target: Some("y".to_owned()),
             extra: vec!["split".to_owned()],
+            ..Selection::default()
         };
         let table = open(&[InputFile::new(path)], &selection, InvalidPolicy::Error).unwrap();
         (table.key, table.features, table.target, table.extra)

@@ -81,3 +81,78 @@ fn constant_columns_are_named_in_cached_runs_too() {
         assert!(!ran.stderr.contains("in the training rows"), "{}", ran.stderr);
     }
 }
+
+/// 40 rows with a number of the row, an index that pandas left, counts that repeat, and the same noise everywhere.
+fn numbered(sandbox: &Sandbox) {
+    let rows = || 0..40_i64;
+    let noise = |row: i64| 50.0 * (((row * 7919) % 13) as f64 - 6.0) / 6.0;
+    let target = rows().map(|row| 3000.0 * (row as f64 / 8.0).sin() + noise(row));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("row_id", Arc::new(Int64Array::from_iter_values(rows().map(|row| 1000 + 3 * row)))),
+        ("a", Arc::new(Float64Array::from_iter_values(rows().map(|row| row as f64 / 8.0)))),
+        ("rooms", Arc::new(Int64Array::from_iter_values(rows().map(|row| row % 5)))),
+        ("__index_level_0__", Arc::new(Int64Array::from_iter_values(rows().map(|row| row / 2)))),
+        ("y", Arc::new(Float64Array::from_iter_values(target))),
+    ];
+    write_columns(&sandbox.path("numbered.parquet"), columns).unwrap();
+}
+
+fn ingest(sandbox: &Sandbox, options: &str) {
+    let text =
+        SMALL.replace("path: rows.parquet, key: id, features: [a, b]", &format!("path: numbered.parquet, {options}"));
+    sandbox.write("x.yaml", &text);
+}
+
+#[test]
+fn numbers_of_rows_among_the_features_are_named_and_can_be_excluded() {
+    let sandbox = Sandbox::new();
+    numbered(&sandbox);
+    for (options, named) in [
+        ("features: ['*']", "feature(s) row_id, __index_level_0__ look like numbers of rows"),
+        ("features: ['*'], key: row_id", "feature(s) __index_level_0__ look like numbers of rows"),
+        ("features: ['*'], exclude: ['__*']", "feature(s) row_id look like numbers of rows"),
+        ("features: ['*'], exclude: ['__*', row_id]", ""),
+        ("features: [row_id, a]", ""),
+        ("features: [row_id, 'a*'], exclude: ['*id']", ""),
+    ] {
+        ingest(&sandbox, options);
+        let seen = sandbox.run("validate x.yaml --data").succeeded().stdout;
+        let ran = sandbox.run("run x.yaml --quiet --to folds").succeeded().stderr;
+        for said in [&seen, &ran] {
+            assert_eq!(said.contains("look like numbers of rows"), !named.is_empty(), "{options}: {said}");
+            assert!(said.contains(named), "{options}: {said}");
+        }
+    }
+    ingest(&sandbox, "features: ['*'], exclude: ['__*', row_id]");
+    let seen = sandbox.run("validate x.yaml --data").succeeded().stdout;
+    assert!(seen.contains("rooms") && !seen.contains("row_id") && !seen.contains("__index"), "{seen}");
+    sandbox.run("run x.yaml --quiet --to folds").succeeded();
+    let plan = sandbox.run("plan x.yaml --set stages.rows.ingest.exclude=[rooms]").succeeded().stdout;
+    assert!(plan.contains("exclude changed"), "{plan}");
+    ingest(&sandbox, "features: ['r*'], exclude: ['r*']");
+    let refused = sandbox.run("run x.yaml --quiet");
+    assert!(refused.code == 65 && refused.stderr.contains("no column matches `r*`"), "{}", refused.stderr);
+}
+
+/// A noise of 30 in the units of a target of thousands: held, it is what the model says.
+#[test]
+fn known_noise_is_written_in_the_units_of_the_target() {
+    let sandbox = Sandbox::new();
+    numbered(&sandbox);
+    ingest(&sandbox, "features: [a]");
+    let text = std::fs::read_to_string(sandbox.path("x.yaml")).unwrap();
+    for method in ["gp", "sparse_gp"] {
+        let known = format!("method: {method}, hyperparameters: {{ noise_std: 30, optimise: [variance, length] }}");
+        sandbox.write("x.yaml", &text.replace("method: gp", &known));
+        sandbox.run("run x.yaml --quiet").succeeded();
+        let predictions = sandbox.table_files("predictions");
+        let block = stride_pipe::store::read_predictions(predictions.last().unwrap()).unwrap();
+        let noise = block.noise_std.unwrap();
+        assert!(noise.iter().all(|noise| (noise - 30.0).abs() < 1e-9), "{noise:?}");
+        assert!(smse(&sandbox) < 0.05, "{}", smse(&sandbox));
+    }
+    sandbox.write("x.yaml", &text.replace("method: gp", "method: gp, hyperparameters: { noise: 1, noise_std: 30 }"));
+    let refused = sandbox.run("validate x.yaml");
+    assert_eq!(refused.code, 78);
+    assert!(refused.stderr.contains("`noise` and `noise_std` exclude each other"), "{}", refused.stderr);
+}

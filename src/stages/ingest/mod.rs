@@ -12,6 +12,7 @@ use super::{Collecting, Context, Demand, Job, Output, Preparation, RowCheck, Sta
 use crate::pipeline::{FilePath, Kind};
 use crate::store::input::{ColumnQuality, LARGEST, SMALLEST, check_quality, check_unique_keys};
 use crate::store::{InputFile, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
+use ndarray::{ArrayView1, Axis};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -36,6 +37,9 @@ pub struct Ingest {
     /// Names or globs of the feature columns.
     #[schemars(extend("minItems" = 1))]
     pub features: Vec<String>,
+    /// Names or globs of columns that patterns in `features` leave out.
+    #[serde(default)]
+    pub exclude: Vec<String>,
     /// Column to predict; optional when only scoring.
     pub target: Option<String>,
 }
@@ -101,6 +105,7 @@ impl Ingest {
         Selection {
             key: self.key.clone(),
             features: self.features.clone(),
+            exclude: self.exclude.clone(),
             target: self.target.clone(),
             extra: demand.columns.iter().cloned().collect(),
         }
@@ -161,8 +166,44 @@ impl Ingest {
             let name = &target.name;
             warnings.push(format!("the target `{name}` is constant: there is nothing to learn from it"));
         }
+        warnings.extend(self.row_numbers(table));
         warnings
     }
+
+    /// Features that nobody asked for by name, and that look like numbers of rows rather than something measured.
+    fn row_numbers(&self, table: &InputTable) -> Option<String> {
+        let columns = table.feature_names.iter().zip(table.features.axis_iter(Axis(1)));
+        let by_pattern = columns.filter(|(name, _)| !self.features.contains(name));
+        // With a key, further numbers of rows are less likely than counts that happen to differ.
+        let is_number = |name: &str, values: &ArrayView1<'_, f64>| {
+            name.starts_with(PANDAS_INDEX) || (self.key.is_none() && are_different_integers(values))
+        };
+        let found: Vec<&str> =
+            by_pattern.filter(|(name, values)| is_number(name, values)).map(|(name, _)| name.as_str()).collect();
+        (!found.is_empty()).then(|| {
+            format!(
+                "feature(s) {} look like numbers of rows, of which a model learns nothing: make one the `key`, or put \
+                 them under `exclude`; name them in `features` if they are measured",
+                found.join(", ")
+            )
+        })
+    }
+}
+
+/// What pandas calls an index that has no name.
+const PANDAS_INDEX: &str = "__index_level_";
+/// Among fewer rows, counts differ by chance.
+const FEWEST_ROWS: usize = 20;
+
+/// Whether every row has another whole number.
+fn are_different_integers(values: &ArrayView1<'_, f64>) -> bool {
+    let is_whole = |value: &f64| value.is_finite() && value.fract() == 0.0;
+    if values.len() < FEWEST_ROWS || !values.iter().all(is_whole) {
+        return false;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.windows(2).all(|pair| pair[0] < pair[1])
 }
 
 /// Squares of values beyond [`LARGEST`] overflow. Those of a column that has nothing above [`SMALLEST`] vanish, and with

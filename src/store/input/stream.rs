@@ -68,7 +68,7 @@ impl Columns {
     /// Finds the columns, and checks them in every file.
     pub fn find(schema: &InputSchema, wanted: &Wanted) -> Result<Self, StoreError> {
         let Wanted { features, key, target, .. } = wanted.clone();
-        schema.resolve(&Selection { key, features, target, extra: Vec::new() })?;
+        schema.resolve(&Selection { key, features, target, ..Selection::default() })?;
         let named = schema.files.first().map_or(&[][..], |file| &file.columns);
         let field = |name: &String| {
             let column = named.iter().find(|column| column.name == *name)?;
