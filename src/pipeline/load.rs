@@ -151,7 +151,11 @@ fn load(
             unused.look(stage.kind.used_by, &options.node);
         }
     }
-    let (warnings, note) = (unused.warnings(), unused.note());
+    let (mut warnings, note) = (unused.warnings(), unused.note());
+    if let Some(node) = name.as_ref().filter(|node| node.masked.is_some()) {
+        let message = "`name` comes from the environment, and cannot be masked: directories and tables are called so";
+        warnings.push(Diagnostic::new(node.origin, message).help("make no secret a part of it"));
+    }
     let (name, results) = (text(name).unwrap_or_default(), text(results));
     Ok(Loaded { name, seed, results, cases, warnings, note, secrets: secrets.0 })
 }

@@ -140,6 +140,8 @@ fn keep_going_finishes_the_other_cases() {
     assert!(metrics.iter().any(|row| row.case == "file=gone"));
 }
 
+type Damage = fn(&std::path::Path);
+
 /// What a kill in the first moments leaves, and what a failing disk does.
 #[test]
 fn resume_without_a_run_to_go_on_with_runs_what_was_never_done() {
@@ -155,7 +157,6 @@ fn resume_without_a_run_to_go_on_with_runs_what_was_never_done() {
     let rest = sandbox.run("run small.yaml --resume --set seed=9").succeeded();
     assert!(rest.stdout.contains("11 task(s) done"), "{}{}", rest.stdout, rest.stderr);
 
-    type Damage = fn(&std::path::Path);
     let damages: [(&str, Damage); 4] = [
         ("missing", |log| std::fs::remove_file(log).unwrap()),
         ("empty", |log| std::fs::write(log, "").unwrap()),

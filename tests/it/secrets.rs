@@ -138,3 +138,14 @@ fn problems_of_a_file_do_not_quote_secrets() {
         silent(said, &ran.stderr);
     }
 }
+
+/// What cannot be masked says so.
+#[test]
+fn a_name_from_the_environment_is_pointed_out() {
+    let sandbox = Sandbox::new();
+    sandbox.write("s.yaml", &SMALL.replace("name: small", "name: 'job-${env.STRIDE_SECRET}'"));
+    let seen = run(&sandbox, "nightly", "validate s.yaml").succeeded();
+    assert!(seen.stdout.contains("warning: s.yaml:2:7: `name` comes from the environment"), "{}", seen.stdout);
+    let plain = run(&sandbox, "nightly", "validate small.yaml").succeeded();
+    assert!(!plain.stdout.contains("warning"), "{}", plain.stdout);
+}

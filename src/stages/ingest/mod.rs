@@ -180,16 +180,20 @@ impl Ingest {
         };
         let found: Vec<&str> =
             by_pattern.filter(|(name, values)| is_number(name, values)).map(|(name, _)| name.as_str()).collect();
+        let more = found.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!found.is_empty()).then(|| {
             format!(
-                "feature(s) {} look like numbers of rows, of which a model learns nothing: make one the `key`, or put \
+                "feature(s) {}{more} look like numbers of rows, of which a model learns nothing: make one the `key`, or put \
                  them under `exclude`; name them in `features` if they are measured",
-                found.join(", ")
+                found[..found.len().min(SHOWN)].join(", ")
             )
         })
     }
 }
 
+/// Names in a message.
+const SHOWN: usize = 8;
 /// What pandas calls an index that has no name.
 const PANDAS_INDEX: &str = "__index_level_";
 /// Among fewer rows, counts differ by chance.

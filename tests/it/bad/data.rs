@@ -208,10 +208,10 @@ const VALUES: [Case; 16] = [
     Case::new("value_huge_feature", 65, "a feature whose squares overflow", |s| one(s, "a", 4, Some(1e308))),
     Case::new("value_huge_target", 65, "a target whose squares overflow", |s| one(s, "y", 4, Some(-1e308))),
     Case::new("value_tiny_feature", 65, "a feature whose squares vanish", |s| {
-        column(s, "a", floats(|row| row as f64 * 1e-170))
+        column(s, "a", floats(|row| row as f64 * 1e-170));
     }),
     Case::new("value_tiny_target", 65, "a target whose squares vanish", |s| {
-        column(s, "y", floats(|row| row as f64 * -1e-170))
+        column(s, "y", floats(|row| row as f64 * -1e-170));
     }),
     Case::new("value_tiny_beside_others", 0, "one tiny value among others: fine", |s| one(s, "a", 4, Some(1e-300))),
     Case::new("value_constant_feature", 0, "a constant feature: a warning", |s| column(s, "b", floats(|_| 1.5))),
