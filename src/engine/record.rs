@@ -4,9 +4,9 @@ use super::error::RunError;
 use super::plan::{Case, Plan, PlannedStage};
 use super::resume;
 use super::run::RunOptions;
-use crate::stages::FinishedRun;
 use crate::stages::job::{Finished, Listener, Record, Stopwatch, Task};
 use crate::stages::predict::write_predictions_of_run;
+use crate::stages::{FinishedRun, loops};
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, Manifest, ResultsDir, RunId, StoreError, WrittenTable, write_views};
 use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow as _};
@@ -121,6 +121,7 @@ fn finish(
         command: plan.redactor.clean(&options.command),
         threads: options.threads as u32,
         to: options.selected.to.clone(),
+        openblas: loops(),
         cases: plan.cases.iter().map(|case| case.label.clone()).collect(),
         inputs: record.inputs.values().cloned().collect(),
         cache: record.cached.iter().cloned().collect(),

@@ -5,6 +5,7 @@ use super::error::RunError;
 use super::scoring::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary};
 use crate::VERSION;
 use crate::stages::job::Stopwatch;
+use crate::stages::loops;
 use crate::store::record::{FileRecord, write_resolved};
 use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
 use crate::tables::{RunRow, TimingRow};
@@ -70,6 +71,7 @@ impl ScoringRecord {
             spec_hash,
             command: self.command.clone(),
             threads: self.threads as u32,
+            openblas: loops(),
             inputs: vec![model],
             ..Manifest::new(&run_id, &self.name, "succeeded", measured.started_at)
         };

@@ -30,6 +30,8 @@ fn a_manifest_comes_back() {
         pipeline_file: "pipelines/fashion.yaml".into(),
         status: "done".into(),
         version: "0.1.0".into(),
+        commit: Some("0123456789ab".into()),
+        openblas: "0.3.28 Haswell".into(),
         seed: u64::MAX,
         spec_hash: "abc".into(),
         started_at: run_id().started(),

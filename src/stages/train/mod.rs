@@ -22,7 +22,7 @@ use super::job::{Key, Record};
 use super::split::Split;
 use super::{
     Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Said, Stage,
-    StageError, StageKind, Work,
+    StageError, StageKind, Work, loops,
 };
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
 use crate::store::MODEL_FILE;
@@ -130,7 +130,13 @@ impl Stage for Train {
         let (folds, options) = (context.folds_of(&self.input)?, self.key_options());
         let key = |fold: u32| {
             let (input, fold, seed) = (json!(folds.key.hash), json!(fold), json!(context.seed));
-            Key::new(&KIND, [("options", options.clone()), ("input", input), ("fold", fold), ("seed", seed)])
+            let parts = [("options", options.clone()), ("input", input), ("fold", fold), ("seed", seed)];
+            // Rounding decides where a chain goes: that of other loops is another one.
+            if self.method.is_deep() {
+                let [options, input, fold, seed] = parts;
+                return Key::new(&KIND, [options, input, fold, seed, ("openblas", json!(loops()))]);
+            }
+            Key::new(&KIND, parts)
         };
         let keys: Vec<Key> = (0..context.folds).map(key).collect();
         let model =
