@@ -32,8 +32,8 @@ fn plan_and_run_say_why() {
     let second = sandbox.run(&format!("run small.yaml {changed}")).succeeded();
     let story = story(&second.stderr);
     assert_eq!(story[0], "rows: skipped (unchanged)");
-    assert_eq!(story[2], "model / fold 1 of 5: done (method.gp.ard changed from false to true)");
-    assert_eq!(story[7], "predictions / fold 1 of 5: done (model changed)");
+    assert_eq!(story[2], "model / fold 0 (of 5): done (method.gp.ard changed from false to true)");
+    assert_eq!(story[7], "predictions / fold 0 (of 5): done (model changed)");
     // Both are remembered: changing back costs nothing.
     assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 0);
 }
@@ -85,8 +85,8 @@ fn selected_stages() {
     assert!(!to.stderr.contains("predictions / "), "{}", to.stderr);
     sandbox.run("run small.yaml").succeeded();
     let from = story(&sandbox.run("run small.yaml --from predictions").succeeded().stderr);
-    assert_eq!(from[6], "model / fold 5 of 5: skipped (unchanged)");
-    assert_eq!(from[7], "predictions / fold 1 of 5: done (asked for by --from or --only)");
+    assert_eq!(from[6], "model / fold 4 (of 5): skipped (unchanged)");
+    assert_eq!(from[7], "predictions / fold 0 (of 5): done (asked for by --from or --only)");
     let only = story(&sandbox.run("run small.yaml --only folds").succeeded().stderr);
     assert_eq!(only, ["rows: skipped (unchanged)", "folds: done (asked for by --from or --only)"]);
     let force = sandbox.run("run small.yaml --force").succeeded();
@@ -289,5 +289,49 @@ fn plan_knows_that_a_published_model_or_an_output_is_gone() {
         sandbox.run("run x.yaml --quiet").succeeded();
         assert!(sandbox.path(file).is_file());
         assert_eq!(sandbox.run("plan x.yaml --exit-code").code, 0, "{file}");
+    }
+}
+
+/// Rounding decides where a chain goes, and other loops round otherwise.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn chains_of_other_loops_are_other_work() {
+    let sandbox = Sandbox::new();
+    let stride = "method: stride, inducing: { count: 5 }, em: { iterations: 1, particles: 2, final_transitions: 0 }";
+    sandbox.write("chains.yaml", &SMALL.replace("name: small", "name: chains").replace("method: gp", stride));
+    let with = |loops: &str, words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = sandbox.command().env("OPENBLAS_CORETYPE", loops).args(words).output().unwrap();
+        crate::sandbox::Ran::from(&output)
+    };
+    with("Nehalem", "run chains.yaml --quiet").succeeded();
+    with("Nehalem", "run small.yaml --quiet").succeeded();
+    assert_eq!(with("Nehalem", "plan chains.yaml --exit-code").code, 0);
+    let plan = with("Prescott", "plan chains.yaml --exit-code");
+    assert_eq!(plan.code, 3, "{}", plan.stdout);
+    assert!(plan.stdout.contains("openblas changed from"), "{}", plan.stdout);
+    // Without chains the difference is one of rounding, and no reason to train again.
+    assert_eq!(with("Prescott", "plan small.yaml --exit-code").code, 0);
+}
+
+/// A record of what made the results: the commit, and what did the arithmetic.
+#[test]
+fn a_manifest_says_what_made_it() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    let results = ResultsDir::new(sandbox.path("results"));
+    let run = results.run_ids().unwrap().remove(0);
+    let manifest = stride_pipe::store::Manifest::load(&results, &run).unwrap();
+    let (version, loops) = manifest.openblas.split_once(' ').unwrap();
+    assert!(version.starts_with(|c: char| c.is_ascii_digit()) && !loops.is_empty(), "{}", manifest.openblas);
+    let root = env!("CARGO_MANIFEST_DIR");
+    let git = std::process::Command::new("git").args(["-C", root, "rev-parse", "--short=12", "HEAD"]).output();
+    let own = std::path::Path::new(root).join(".git").exists();
+    match git {
+        Ok(git) if own && git.status.success() => {
+            let commit = manifest.commit.unwrap();
+            assert!(commit.len() == 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{commit}");
+        }
+        _ => assert_eq!(manifest.commit, None),
     }
 }

@@ -38,7 +38,8 @@ impl std::fmt::Display for Task {
         }
         write!(f, "{}", self.stage)?;
         match self.fold {
-            Some((fold, folds)) => write!(f, " / fold {} of {folds}", fold + 1),
+            // Counted from 0, as in the tables.
+            Some((fold, folds)) => write!(f, " / fold {fold} (of {folds})"),
             None => Ok(()),
         }
     }

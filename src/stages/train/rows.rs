@@ -46,7 +46,7 @@ pub fn check(split: Split) -> RowCheck {
     let look = move |table: &InputTable, seed| {
         let folds = split.divide(table, seed)?;
         let count = folds.len();
-        let of = |(fold, warning): (usize, String)| format!("fold {} of {count}: {warning}", fold + 1);
+        let of = |(fold, warning): (usize, String)| format!("fold {fold} (of {count}): {warning}");
         let all = folds
             .iter()
             .enumerate()
