@@ -57,6 +57,7 @@ mod paper;
 mod pipelines;
 mod prune;
 mod python;
+mod readable;
 mod readers;
 mod report;
 mod resume;

@@ -248,8 +248,11 @@ fn check_same(
     patterns: &Patterns,
     resolved: &Resolved,
 ) -> Result<(), StoreError> {
-    for name in resolved.names() {
+    for name in resolved.key.iter().chain(&resolved.extra) {
         file.check_like(first, name)?;
+    }
+    for name in resolved.features.iter().chain(&resolved.target) {
+        file.check_numbers(first, name)?;
     }
     for name in patterns.features(file) {
         if !resolved.features.contains(&name) {
