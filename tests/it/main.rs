@@ -77,6 +77,7 @@ mod store_model;
 mod store_record;
 mod store_results;
 mod tables;
+mod terminal;
 mod text;
 mod timestamps;
 mod unused;

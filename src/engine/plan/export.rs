@@ -1,6 +1,7 @@
 //! A plan as text, JSON, Graphviz and Mermaid.
 
 use super::{Case, Plan, PlannedStage};
+use crate::text::{cell, one_line};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 
@@ -25,7 +26,7 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
     let _ = writeln!(out, "pipeline {} (seed {}): {cases} case(s), {tasks} task(s)", plan.name, plan.seed);
     let _ = writeln!(out, "results  {}", plan.results.display());
     for case in &plan.cases {
-        let _ = writeln!(out, "\ncase {}", case.label);
+        let _ = writeln!(out, "\ncase {}", cell(&case.label));
         let width = case.stages.iter().map(|stage| stage.id.len()).max().unwrap_or(0);
         for stage in &case.stages {
             let preview = preview(case, stage);
@@ -41,7 +42,7 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
                 (run, skip) => format!("run {run} of {}", run + skip),
             };
             let what = format!("{}{folds}{inputs}{rows}{memory}", stage.stage.title());
-            let _ = writeln!(out, "  {:<width$}  {action}: {what} ({})", stage.id, preview.reason);
+            let _ = writeln!(out, "  {:<width$}  {action}: {what} ({})", stage.id, one_line(&preview.reason));
         }
     }
     out

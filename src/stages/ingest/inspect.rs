@@ -30,7 +30,7 @@ pub struct Inspection {
 }
 
 /// A column that is read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Inspected {
     pub name: String,
     /// `key`, `feature`, `target` or `split`.
