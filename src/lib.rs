@@ -26,3 +26,5 @@ pub mod text;
 
 /// The version that results are marked with.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The commit that this is built from; empty where that is not known.
+pub const COMMIT: &str = env!("STRIDE_PIPE_COMMIT");

@@ -28,6 +28,23 @@ pub fn printable_json(line: &str) -> String {
     line.chars().map(escaped).collect()
 }
 
+/// The same on one line: what is said in it cannot look like another line.
+pub fn one_line(text: &str) -> String {
+    text.chars().flat_map(visible).collect()
+}
+
+/// Names longer than this are cut in tables.
+const WIDEST: usize = 200;
+
+/// A name in a table: on one line, nothing in it acts, and it ends.
+pub fn cell(text: &str) -> String {
+    let mut shown: String = text.chars().take(WIDEST).flat_map(visible).collect();
+    if text.chars().nth(WIDEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// The known name that the written one was probably meant to be.
 pub fn nearest<'a>(written: &str, known: &[&'a str]) -> Option<&'a str> {
     // One letter in three may be wrong; a name of one letter is either right or another one.

@@ -62,6 +62,7 @@ pub fn read(set: &Set) -> (Array2<f64>, Array1<f64>) {
         features: vec!["*".into()],
         target: Some(set.target.into()),
         extra: set.unused.iter().map(|name| (*name).into()).collect(),
+        ..Selection::default()
     };
     let table = open(&discover(&path).unwrap(), &selection, InvalidPolicy::Error).unwrap();
     (table.features.mapv(f64::from), table.target.unwrap().iter().copied().collect())

@@ -69,6 +69,12 @@ impl Failure {
     }
 }
 
+/// Says it and ends the process as it is: what would tidy up at the end may itself wait for ever.
+pub fn at_once(failure: &Failure) -> ! {
+    say(&failure.message);
+    signal_hook::low_level::exit(failure.code.into())
+}
+
 /// Writes lines to stderr, where nothing of them acts; that nobody reads them any more is no failure.
 pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printable(text));

@@ -1,5 +1,6 @@
 //! Tables of text: aligned for people, Markdown, CSV.
 
+use crate::text::cell;
 use std::fmt::Write as _;
 
 /// A table; the first `left` columns are flush left, the others, numbers mostly, flush right.
@@ -31,8 +32,10 @@ impl Grid {
 
     /// For people, each line after `indent` spaces.
     pub fn to_text(&self, indent: usize) -> String {
-        let (widths, mut out) = (self.widths(), String::new());
-        for row in [&self.header].into_iter().chain(&self.rows) {
+        let shown = |row: &Vec<String>| row.iter().map(|text| cell(text)).collect();
+        let shown = Self { header: shown(&self.header), rows: self.rows.iter().map(shown).collect(), left: self.left };
+        let (widths, mut out) = (shown.widths(), String::new());
+        for row in [&shown.header].into_iter().chain(&shown.rows) {
             let mut line = " ".repeat(indent);
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 let gap = if column == 0 { "" } else { "  " };

@@ -3,6 +3,7 @@
 use super::exit::{self, Failure};
 use super::print;
 use crate::import::{CsvOptions, FileFormat, ImportOptions, Imported, ImportedColumn, import};
+use crate::text::cell;
 use clap::{Args as ClapArgs, ValueEnum};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,8 @@ fn describe(output: &Path, imported: &Imported) -> String {
         let _ = write!(out, " ({})", blocks.join(" + "));
     }
     let _ = writeln!(out, ", {} columns", imported.columns.len());
-    let groups: Vec<(String, String)> = imported.columns.chunk_by(alike).map(line).collect();
+    let groups: Vec<(String, String)> =
+        imported.columns.chunk_by(alike).map(line).map(|(name, rest)| (cell(&name), rest)).collect();
     let width = groups.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, rest) in groups {
         let _ = writeln!(out, "  {name:<width$}  {rest}");

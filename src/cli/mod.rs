@@ -71,13 +71,20 @@ enum TextOrJson {
 pub fn main() -> ExitCode {
     // A panic is a bug: say so, with its own code, instead of a bare abort in the middle of a log.
     let outcome = std::panic::catch_unwind(|| {
+        if let Err(message) = crate::startup::check_address_space(0) {
+            exit::at_once(&Failure::new(exit::USAGE, format!("stride-pipe: {message}")));
+        }
         let cli = match Cli::try_parse() {
             Ok(cli) => cli,
             Err(error) => {
                 // Help and version are answers, not mistakes.
-                let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
-                let _ = error.print();
-                return ExitCode::from(code);
+                if !error.use_stderr() {
+                    let _ = error.print();
+                    return ExitCode::from(exit::DONE);
+                }
+                // It quotes what was written on the command line, which may have come from anywhere.
+                exit::say(error.render().to_string().trim_end());
+                return ExitCode::from(exit::USAGE);
             }
         };
         match dispatch(&cli.command) {
@@ -117,9 +124,11 @@ fn print(text: &str) -> Result<(), Failure> {
     print_raw(&crate::text::printable(text))
 }
 
-/// Writes a command's result for programs to stdout, as it is. A reader that has seen enough (`| head`) is no failure.
+/// Writes a command's result for programs to stdout, as it is unless a person looks at it. A reader that has seen enough
+/// (`| head`) is no failure.
 fn print_raw(text: &str) -> Result<(), Failure> {
-    use std::io::Write as _;
+    use std::io::{IsTerminal as _, Write as _};
+    let text = if std::io::stdout().is_terminal() { &crate::text::printable(text) } else { text };
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::new(exit::CANNOT_WRITE, format!("standard output: {error}")))

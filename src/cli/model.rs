@@ -3,6 +3,7 @@
 use super::exit::{self, Failure};
 use super::{TextOrJson, print, print_raw};
 use crate::store::{ModelFile, ModelMeta};
+use crate::text::cell;
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
@@ -130,7 +131,7 @@ fn deep(meta: &ModelMeta) -> Vec<(&'static str, String)> {
 const SHOWN_TENSORS: usize = 24;
 
 fn values<'a>(out: &mut String, title: &str, values: impl Iterator<Item = (&'a String, Option<f64>)>) {
-    let values: Vec<(&String, Option<f64>)> = values.collect();
+    let values: Vec<(String, Option<f64>)> = values.map(|(name, value)| (cell(name), value)).collect();
     if values.is_empty() {
         return;
     }
@@ -143,12 +144,13 @@ fn values<'a>(out: &mut String, title: &str, values: impl Iterator<Item = (&'a S
 
 /// Names, training ranges and scaling.
 fn features(out: &mut String, meta: &ModelMeta) {
-    let width = meta.feature_names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(14);
+    let names: Vec<String> = meta.feature_names.iter().map(|name| cell(name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(14);
     let _ = writeln!(out, "\n{} features", meta.feature_names.len());
     let _ =
         writeln!(out, "  {:<width$}  {:>12}  {:>12}  {:>12}  {:>12}", "name", "smallest", "largest", "centre", "scale");
     let scaling = meta.feature_scaling.centre.iter().zip(&meta.feature_scaling.scale);
-    for ((name, range), (centre, scale)) in meta.feature_names.iter().zip(&meta.feature_ranges).zip(scaling) {
+    for ((name, range), (centre, scale)) in names.iter().zip(&meta.feature_ranges).zip(scaling) {
         let [low, high, centre, scale] = [range.min, range.max, *centre, *scale].map(number);
         let _ = writeln!(out, "  {name:<width$}  {low:>12}  {high:>12}  {centre:>12}  {scale:>12}");
     }

@@ -40,10 +40,10 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         forecasts.get(case.label.as_str()).and_then(|all| all.get(position)).cloned().unwrap_or_default()
     };
     match args.format {
-        PlanFormat::Text => print(&to_text(&plan, &preview))?,
-        PlanFormat::Json => print_raw(&format!("{:#}\n", to_json(&plan, &preview)))?,
-        PlanFormat::Dot => print_raw(&to_dot(&plan))?,
-        PlanFormat::Mermaid => print_raw(&to_mermaid(&plan))?,
+        PlanFormat::Text => print(&plan.redactor.clean(&to_text(&plan, &preview)))?,
+        PlanFormat::Json => print_raw(&format!("{:#}\n", plan.redactor.clean_json(to_json(&plan, &preview))))?,
+        PlanFormat::Dot => print_raw(&plan.redactor.clean(&to_dot(&plan)))?,
+        PlanFormat::Mermaid => print_raw(&plan.redactor.clean(&to_mermaid(&plan)))?,
     }
     let work = forecasts.values().flatten().any(|preview| preview.run > 0);
     if args.exit_code && work { Err(Failure::new(exit::WORK_TO_DO, "")) } else { Ok(()) }

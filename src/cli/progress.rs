@@ -120,6 +120,10 @@ impl Listener for ProgressBars {
         }
     }
 
+    fn note(&self, text: &str) {
+        tracing::info!("{text}");
+    }
+
     fn warning(&self, text: &str) {
         tracing::warn!("{text}");
     }

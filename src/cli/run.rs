@@ -9,6 +9,7 @@ use super::summary;
 use crate::engine::Plan;
 use crate::engine::{self, Resume, RunOptions, Selected};
 use crate::stages::job::Cancel;
+use crate::startup;
 use crate::store::RunId;
 use crate::text::{self, nearest};
 use clap::Args as ClapArgs;
@@ -81,7 +82,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             failure.run_id.map_or_else(String::new, |run_id| format!("\nto go on: {}", resume_command(&run_id)));
         Failure::from(*failure.error).map_message(|text| plan.redactor.clean(&format!("{text}{resume}")))
     })?;
-    print(&summary::describe(&plan, &summary))?;
+    print(&plan.redactor.clean(&summary::describe(&plan, &summary)))?;
     if summary.failures.is_empty() {
         return Ok(());
     }
@@ -159,6 +160,9 @@ fn resume_command(run_id: &str) -> String {
 fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = wanted.map_or_else(cores, usize::from);
+    if let Err(message) = startup::check_address_space(threads) {
+        exit::at_once(&usage(&message));
+    }
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|error| {
         Failure::new(exit::BUG, format!("stride-pipe: {threads} threads cannot be started: {error}"))
     })?;

@@ -6,6 +6,7 @@ use super::pipeline::{PipelineArgs, load};
 use super::print;
 use crate::engine::inspect;
 use crate::stages::ingest::inspect::{Inspected, Inspection};
+use crate::text::cell;
 use clap::Args as ClapArgs;
 use std::fmt::Write as _;
 
@@ -29,6 +30,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let stages = plan.cases.first().map_or(0, |case| case.stages.len());
     let mut out =
         format!("{}: valid: {} case(s) × {stages} stage(s), {} task(s)\n", plan.file, plan.cases.len(), plan.tasks());
+    for warning in &plan.warnings {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    if let Some(note) = &plan.note {
+        let _ = writeln!(out, "note: {note}");
+    }
     let mut failures = Vec::new();
     if args.data {
         for inspection in inspect(&plan) {
@@ -72,6 +79,8 @@ fn table(out: &mut String, columns: &[Inspected]) {
     if columns.is_empty() {
         return;
     }
+    let columns: Vec<Inspected> =
+        columns.iter().map(|column| Inspected { name: cell(&column.name), ..column.clone() }).collect();
     let many = columns.len() > SHOWN;
     let (shown, folded): (Vec<&Inspected>, Vec<&Inspected>) =
         columns.iter().partition(|column| !many || column.role != "feature" || !remarks(column).is_empty());
@@ -114,7 +123,8 @@ fn remarks(column: &Inspected) -> String {
             (false, false) => String::new(),
         };
     }
-    let value = |(value, count): &(Option<String>, u64)| format!("{} {count}", value.as_deref().unwrap_or("null"));
+    let value =
+        |(value, count): &(Option<String>, u64)| format!("{} {count}", cell(value.as_deref().unwrap_or("null")));
     let mut values: Vec<String> = column.values.iter().take(SHOWN_VALUES).map(value).collect();
     if column.values.len() > SHOWN_VALUES {
         values.push(format!("{} more values", column.values.len() - SHOWN_VALUES));

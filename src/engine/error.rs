@@ -3,7 +3,7 @@
 use crate::stages::StageError;
 use crate::stages::job::Task;
 use crate::store::StoreError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why a run ended early.
@@ -39,6 +39,14 @@ pub enum RunError {
 }
 
 impl RunError {
+    /// The file that could not be read, if that is what it is about.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Store(error) | Self::Stage { source: StageError::Store(error), .. } => error.unreadable(),
+            _ => None,
+        }
+    }
+
     /// What went wrong where a stage's results become files of the run: those are not the fault of the stage.
     pub fn of_own_files(task: &Task, error: StageError) -> Self {
         match error {

@@ -74,9 +74,16 @@ impl Visitor for Forecast<'_> {
             }
             if preview.run == 0 {
                 let place = place(context.pipeline, context.case, context.id, fold(stage, index));
-                preview.reason = reason(context.cache.recall(&place).as_ref(), &key.parts);
+                let parts = self.plan.redactor.clean_json(key.parts.clone());
+                preview.reason = reason(context.cache.recall(&place).as_ref(), &parts);
             }
             preview.run += 1;
+        }
+        if preview.run == 0
+            && let Some(path) = stage.stage.missing(context)
+        {
+            preview.reason = format!("{} is gone", self.plan.redactor.clean(&path.display().to_string()));
+            (preview.run, preview.skip) = (1, preview.skip.saturating_sub(1));
         }
         self.push(stage, preview);
         Ok(())

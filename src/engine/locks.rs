@@ -2,6 +2,7 @@
 
 use super::error::RunError;
 use super::plan::Plan;
+use crate::pipeline::Redactor;
 use crate::stages::job::{Cancel, Listener};
 use crate::store::lock::{Claims, Lock, pipeline_lock};
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ pub fn acquire(
             claims.add_target(target, below)?;
         }
     }
-    acquire_all(&claims, timeout, cancel, listener)
+    acquire_all(&claims, timeout, cancel, listener, &plan.redactor)
 }
 
 /// Clocks end somewhere; nobody waits longer than a century.
@@ -39,9 +40,11 @@ pub fn acquire_all(
     timeout: Duration,
     cancel: &Cancel,
     listener: &dyn Listener,
+    redactor: &Redactor,
 ) -> Result<Vec<Lock>, RunError> {
     let owner = format!("process {} since {}", std::process::id(), crate::tables::Timestamp::now());
-    let mut patience = Patience { deadline: Instant::now() + timeout.min(LONGEST), told: None, cancel, listener };
+    let mut patience =
+        Patience { deadline: Instant::now() + timeout.min(LONGEST), told: None, cancel, listener, redactor };
     let locks = loop {
         match claims.try_take(&owner)? {
             Ok(locks) => break locks,
@@ -63,6 +66,7 @@ struct Patience<'a> {
     told: Option<PathBuf>,
     cancel: &'a Cancel,
     listener: &'a dyn Listener,
+    redactor: &'a Redactor,
 }
 
 impl Patience<'_> {
@@ -75,7 +79,8 @@ impl Patience<'_> {
             return Err(RunError::Interrupted { signal, kept: None });
         }
         if self.told.as_ref() != Some(&path) {
-            self.listener.warning(&format!("waiting for {}, held by {holder}", path.display()));
+            let text = format!("waiting for {}, held by {holder}", path.display());
+            self.listener.warning(&self.redactor.clean(&text));
             self.told = Some(path);
         }
         std::thread::sleep(BETWEEN_TRIES);

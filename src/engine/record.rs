@@ -4,9 +4,9 @@ use super::error::RunError;
 use super::plan::{Case, Plan, PlannedStage};
 use super::resume;
 use super::run::RunOptions;
-use crate::stages::FinishedRun;
 use crate::stages::job::{Finished, Listener, Record, Spans, Task};
 use crate::stages::predict::write_predictions_of_run;
+use crate::stages::{FinishedRun, loops};
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, Manifest, ResultsDir, RunId, StoreError, WrittenTable, write_views};
 use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow as _};
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Opens the run's directory and writes down what will be done.
 pub fn open<'a>(plan: &'a Plan, options: &RunOptions, listener: &'a dyn Listener) -> Result<Record<'a>, RunError> {
     let results = ResultsDir::new(&plan.results);
-    let resumed = resume::find(&results, plan, &options.resume)?;
+    let resumed = resume::find(&results, plan, options)?;
     let beginning = if resumed.is_some() { "run_resumed" } else { "run_started" };
     let run_id = resumed.unwrap_or_else(RunId::generate);
     let events = EventLog::open(&results, &run_id)?;
@@ -39,12 +39,18 @@ pub fn open<'a>(plan: &'a Plan, options: &RunOptions, listener: &'a dyn Listener
     };
     record.listener.run_started(record.run_id.as_str(), plan.tasks());
     record.event(beginning, json!({ "pipeline": plan.name, "tasks": plan.tasks(), "spec_hash": plan.spec_hash }))?;
+    for warning in &plan.warnings {
+        record.warn(warning)?;
+    }
+    plan.note.iter().for_each(|note| record.listener.note(&plan.redactor.clean(note)));
     Ok(record)
 }
 
 /// A piece of work is done.
 pub fn finished(record: &Record<'_>, task: &Task, finished: &Finished) -> Result<(), StoreError> {
-    record.listener.task_finished(task, finished);
+    let clean = |text: &str| record.redactor.clean(text);
+    let finished = Finished { reason: clean(&finished.reason), outcome: clean(&finished.outcome), ..finished.clone() };
+    record.listener.task_finished(task, &finished);
     let Finished { seconds, cached, reason, outcome } = finished;
     let fields = json!({ "seconds": seconds, "cached": cached, "reason": reason, "outcome": outcome });
     record.task_event("task_finished", task, fields)
@@ -114,6 +120,8 @@ fn finish(
         spec_hash: plan.spec_hash.clone(),
         command: plan.redactor.clean(&options.command),
         threads: options.threads as u32,
+        to: options.selected.to.clone(),
+        openblas: loops(),
         cases: plan.cases.iter().map(|case| case.label.clone()).collect(),
         inputs: record.inputs.values().cloned().collect(),
         cache: record.cached.iter().cloned().collect(),

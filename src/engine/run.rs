@@ -88,21 +88,27 @@ pub fn run(plan: &Plan, options: &RunOptions, cancel: &Cancel, listener: &dyn Li
     let _in_use = cache.hold().map_err(|error| before(error.into()))?;
     let mut runner = Runner { plan, options, cancel, record, done: 0, cached: 0, of_run: Vec::new() };
     let after = |error| RunFailure { run_id: Some(run_id.clone()), error: Box::new(error) };
-    let failures = match runner.run_cases(&cache) {
-        Ok(failures) => failures,
-        Err(error) => {
-            let status = if matches!(error, RunError::Interrupted { .. }) { "interrupted" } else { "failed" };
-            // The first error is the one to report; a full disk may well prevent the record of it.
-            let _ = record::end(&mut runner.record, plan, options, status);
-            return Err(after(error));
+    let mut attempts = 1;
+    loop {
+        match runner.attempt(&cache) {
+            Ok(summary) => return Ok(summary),
+            // Whoever removed or cut an entry did so after it was found whole: what is missing now is found to be, and made.
+            Err(error) if attempts < ATTEMPTS && error.file().is_some_and(|path| cache.holds(path)) => {
+                attempts += 1;
+                runner.begin_again(&error).map_err(|error| after(error.into()))?;
+            }
+            Err(error) => {
+                let status = if matches!(error, RunError::Interrupted { .. }) { "interrupted" } else { "failed" };
+                // The first error is the one to report; a full disk may well prevent the record of it.
+                let _ = record::end(&mut runner.record, plan, options, status);
+                return Err(after(error));
+            }
         }
-    };
-    let Runner { mut record, done, cached, of_run, .. } = runner;
-    let status = if failures.is_empty() { "succeeded" } else { "failed" };
-    let (metrics, report) = record::complete(&mut record, plan, options, status, &of_run).map_err(after)?;
-    let done = done + u64::from(report.is_some());
-    Ok(Summary { run_id, metrics, done, cached, failures, report })
+    }
 }
+
+/// How often a run begins when entries of the cache vanish under it.
+const ATTEMPTS: u32 = 5;
 
 /// Does the work at every stage, or takes it from the cache.
 struct Runner<'a> {
@@ -117,13 +123,32 @@ struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
+    /// All cases, then the tables and the manifest.
+    fn attempt(&mut self, cache: &Cache) -> Result<Summary, RunError> {
+        let failures = self.run_cases(cache)?;
+        let status = if failures.is_empty() { "succeeded" } else { "failed" };
+        let (metrics, report) = record::complete(&mut self.record, self.plan, self.options, status, &self.of_run)?;
+        let (run_id, done) = (self.record.run_id.to_string(), self.done + u64::from(report.is_some()));
+        Ok(Summary { run_id, metrics, done, cached: self.cached, failures, report })
+    }
+
+    /// Forgets what was gathered. What was done is in the cache, as after an interruption.
+    fn begin_again(&mut self, error: &RunError) -> Result<(), StoreError> {
+        self.record.warn(&format!("{error}; it lay in the cache, and what is missing is made again"))?;
+        self.record.begin_again();
+        (self.done, self.cached) = (0, 0);
+        self.of_run.clear();
+        Ok(())
+    }
+
     /// Runs all cases; with `keep_going`, what failed is returned, else the first failure ends it.
     fn run_cases(&mut self, cache: &Cache) -> Result<Vec<String>, RunError> {
         let (mut failures, sources) = (Vec::new(), Sources::default());
         let plan: &'a Plan = self.plan;
         for case in &plan.cases {
             let Err(error) = walk(plan, case, (cache, &sources), self) else { continue };
-            let of_this_case = matches!(&error, RunError::Stage { source, .. } if !is_everywhere(source));
+            let in_cache = error.file().is_some_and(|path| cache.holds(path));
+            let of_this_case = matches!(&error, RunError::Stage { source, .. } if !is_everywhere(source)) && !in_cache;
             if !(self.options.keep_going && of_this_case) {
                 return Err(error);
             }
@@ -160,7 +185,8 @@ impl<'a> Runner<'a> {
             self.plan.cases.iter().find(|case| case.label == context.case).map_or(&[][..], |case| &case.stages);
         let forced = self.options.selected.forced(stages, context.id);
         // Work that this run itself did here before it was interrupted is neither done again nor somebody else's.
-        let origin = json!([self.record.run_id, place]);
+        let clean = |value| self.record.redactor.clean_json(value);
+        let (origin, parts) = (clean(json!([self.record.run_id, place])), clean(key.parts.clone()));
         let own = |entry: &CacheEntry| entry.notes["origin"] == origin;
         let found = context.cache.look_up(&key.hash).filter(|entry| forced.is_none() || own(entry));
         let cached = found.as_ref().is_some_and(|entry| !own(entry));
@@ -168,7 +194,7 @@ impl<'a> Runner<'a> {
             (Some(entry), _) if own(entry) => "done before the interruption".to_owned(),
             (Some(_), _) => "unchanged".to_owned(),
             (None, Some(asked)) => asked.to_owned(),
-            (None, None) => reason(context.cache.recall(&place).as_ref(), &key.parts),
+            (None, None) => reason(context.cache.recall(&place).as_ref(), &parts),
         };
         self.record.listener.task_started(task);
         // The event has the key, so that pruning knows what a run without manifest used.
@@ -182,10 +208,11 @@ impl<'a> Runner<'a> {
             let work = stage.stage.perform(context, &mut job);
             let Work { rows, outcome, notes } = work.map_err(|error| self.failed(task, error))?;
             write_rows(&draft.file(TIMINGS), &spans.timings(rows))?;
-            draft.commit(json!({ "origin": origin, "outcome": outcome, "more": notes }))?
+            let notes = json!({ "origin": origin, "outcome": outcome, "more": notes });
+            draft.commit(self.record.redactor.clean_json(notes))?
         };
         self.record.cached.insert(key.hash.clone());
-        context.cache.remember(&place, &key.parts)?;
+        context.cache.remember(&place, &parts)?;
         let timings: Vec<TimingRow> = read_known(&entry.file(TIMINGS))?;
         let timings: Vec<TimingRow> = timings.into_iter().map(|row| TimingRow { cached, ..row }).collect();
         self.record.add_rows(task, &timings)?;

@@ -3,6 +3,7 @@
 use super::error::RunError;
 use super::locks::acquire_all;
 use super::scoring_record::ScoringRecord;
+use crate::pipeline::Redactor;
 use crate::stages::StageError;
 use crate::stages::job::{Cancel, Listener, Progress, Spans, Task};
 use crate::stages::predict::scorer::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
@@ -90,7 +91,7 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
         ScoreOutput::Directory(path) => claims.add_target(path, true)?,
         ScoreOutput::Stdout => {}
     }
-    let _locks = acquire_all(&claims, request.lock_timeout, cancel, listener)?;
+    let _locks = acquire_all(&claims, request.lock_timeout, cancel, listener, &Redactor::default())?;
     spans.phase("online");
     request.noting.as_ref().map_or(Ok(()), ScoringRecord::prepare)?;
     let options =

@@ -5,6 +5,7 @@ use super::error::RunError;
 use super::scoring::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary};
 use crate::VERSION;
 use crate::stages::job::Spans;
+use crate::stages::loops;
 use crate::store::record::{FileRecord, write_resolved};
 use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
 use crate::tables::{RunRow, Timestamp};
@@ -62,6 +63,7 @@ impl ScoringRecord {
             spec_hash,
             command: self.command.clone(),
             threads: self.threads as u32,
+            openblas: loops(),
             inputs: vec![model],
             ..Manifest::new(&run_id, &self.name, "succeeded", started)
         };

@@ -27,8 +27,10 @@ pub struct Metric {
     pub better: Better,
     /// A stage is judged by the metric of lowest rank that it has.
     pub headline: Option<u8>,
-    /// Its place among the columns that are printed at the end of a run.
-    pub printed: Option<u8>,
+    /// Its place among the columns that are printed at the end of a run, and what that column is called.
+    pub printed: Option<(u8, &'static str)>,
+    /// Whether its values are in the units of the target.
+    pub in_units_of_the_target: bool,
     /// Whether the report's table of cases has a column of it.
     pub column: bool,
     /// What its chart or column in the report is called; without one it has no chart.
@@ -92,6 +94,7 @@ const fn other(name: &'static str, words: &'static str) -> Metric {
         better: Better::Neither,
         headline: None,
         printed: None,
+        in_units_of_the_target: false,
         column: false,
         caption: None,
         format: NumberFormat::Significant(4),
@@ -100,26 +103,29 @@ const fn other(name: &'static str, words: &'static str) -> Metric {
 
 /// Every metric, in the order of the documentation.
 pub const METRICS: &[Metric] = &[
+    Metric { headline: Some(1), caption: Some("SMSE"), ..lower("smse", "standardised mean squared error", smse) },
     Metric {
-        headline: Some(1),
-        printed: Some(1),
-        caption: Some("SMSE"),
-        ..lower("smse", "standardised mean squared error", smse)
+        headline: Some(2),
+        printed: Some((2, "RMSE")),
+        in_units_of_the_target: true,
+        ..lower("rmse", "root mean squared error", |p| mse(p).map(f64::sqrt))
     },
-    Metric { headline: Some(2), ..lower("rmse", "root mean squared error", |p| mse(p).map(f64::sqrt)) },
     Metric { headline: Some(3), ..lower("mae", "mean absolute error", mae) },
-    Metric { printed: Some(2), caption: Some("MNLL"), ..lower("mnll", "mean negative log-likelihood", mnll) },
-    Metric { headline: Some(5), ..lower("nlpd", "negative log predictive density", |p| over_rows(p, nlpd)) },
+    Metric { caption: Some("MNLL"), ..lower("mnll", "mean negative log-likelihood", mnll) },
+    Metric {
+        headline: Some(5),
+        printed: Some((3, "NLPD")),
+        ..lower("nlpd", "negative log predictive density", |p| over_rows(p, nlpd))
+    },
     Metric {
         headline: Some(4),
-        printed: Some(4),
         caption: Some("CRPS"),
         ..lower("crps", "continuous ranked probability score", |p| over_rows(p, crps))
     },
     coverage("coverage_50", 0.5, |p| share_inside(p, 0.5)),
     coverage("coverage_90", 0.9, |p| share_inside(p, 0.9)),
     Metric {
-        printed: Some(3),
+        printed: Some((4, "in 95 %")),
         column: true,
         caption: Some("Coverage of 95 % intervals"),
         ..coverage("coverage_95", 0.95, |p| share_inside(p, 0.95))
@@ -130,6 +136,7 @@ pub const METRICS: &[Metric] = &[
     Metric {
         source: MetricSource::Predictions(|p| smse(p).map(|smse| 1.0 - smse)),
         better: Better::Higher,
+        printed: Some((1, "R²")),
         ..other("r2", "share of the target's variance that is explained")
     },
     Metric {

@@ -28,6 +28,9 @@ pub struct Scaling {
     pub target_std: f64,
 }
 
+/// A standard deviation below this share of the mean is rounding: the mean of forty times 0.1 is not 0.1.
+const ROUNDING: f64 = 1e-12;
+
 /// A spread of zero cannot divide: a constant column stays constant (zero, once centred).
 fn usable(std: f64) -> f64 {
     if std > 0.0 && std.is_finite() { std } else { 1.0 }
@@ -37,8 +40,15 @@ fn mean(values: ArrayView1<'_, f64>) -> f64 {
     values.mean().unwrap_or(0.0)
 }
 
+/// Zero where all values are the same but for rounding.
 fn variance(values: ArrayView1<'_, f64>, mean: f64) -> f64 {
-    values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len().max(1)) as f64
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len().max(1)) as f64;
+    if variance.sqrt() < ROUNDING * mean.abs() { 0.0 } else { variance }
+}
+
+/// Whether the values are all the same, as far as scaling can tell.
+pub fn is_constant(values: ArrayView1<'_, f64>) -> bool {
+    variance(values, mean(values)) == 0.0
 }
 
 impl Scaling {

@@ -1,9 +1,11 @@
 //! Problems of a pipeline file, each with its place, and how they are shown.
 
+use super::redact::Redactor;
 use super::tree::Origin;
 use crate::text::{acts, nearest, visible};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,33 +42,59 @@ impl Diagnostic {
 
 /// All problems found so far, in the order of the file, each once.
 #[derive(Clone, Debug, Default)]
-pub struct Diagnostics(BTreeSet<Diagnostic>);
+pub struct Diagnostics {
+    found: BTreeSet<Diagnostic>,
+    /// Text that must not be shown.
+    secrets: Vec<String>,
+}
 
 impl Diagnostics {
     pub fn push(&mut self, problem: Diagnostic) {
-        self.0.insert(problem);
+        self.found.insert(problem);
+    }
+
+    /// The same, to be shown without these texts.
+    #[must_use]
+    pub fn hiding(self, secrets: Vec<String>) -> Self {
+        Self { secrets, ..self }
     }
 
     /// Whether nothing was found.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.found.is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.found.len()
     }
 
     /// In the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.0.iter()
+        self.found.iter()
+    }
+
+    /// Each of them as one line: `file:line:column: message; advice`.
+    pub fn lines(&self, source: &PipelineText) -> Vec<String> {
+        let line = |problem: &Diagnostic| {
+            let place = match problem.origin {
+                Origin::File { line, column, .. } => format!("{}:{line}:{column}", source.name),
+                Origin::Set(index) => format!("--set {}", printable(source.sets.get(index).map_or("", String::as_str))),
+            };
+            let help = problem.help.as_deref().map_or_else(String::new, |help| format!("; {}", printable(help)));
+            format!("{place}: {}{help}", printable(&problem.message))
+        };
+        self.iter().map(line).collect()
     }
 
     /// All of them as `file:line:column: message`, the line itself and the advice.
     pub fn render(&self, source: &PipelineText) -> String {
         let mut out = String::new();
         let lines: Vec<&str> = source.text.lines().collect();
+        let redactor = Redactor::new(&self.secrets, Path::new(&source.name).parent().unwrap_or(Path::new("")));
         for problem in self.iter().take(MAX_SHOWN) {
-            source.render(problem, &lines, &mut out);
+            let message = redactor.clean(&problem.message);
+            let help = problem.help.as_deref().map(|help| redactor.clean(help));
+            source.render(&Diagnostic { message, help, ..problem.clone() }, &lines, &mut out);
         }
         let count = self.len();
         if count > MAX_SHOWN {

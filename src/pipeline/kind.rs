@@ -4,6 +4,7 @@ use super::Diagnostics;
 use super::links::Link;
 use super::merge::{Exclusive, merge};
 use super::tree::{Entry, Node, Value, parse};
+use super::unused::UsedBy;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -20,6 +21,8 @@ pub struct Kind {
     pub exclusive: &'static [&'static [&'static str]],
     /// Sets of defaults, chosen by what is written.
     pub presets: &'static [Preset],
+    /// Options that count only where another one has some value; one line each.
+    pub used_by: &'static [UsedBy],
     /// Keys for which null is a word of its own; anywhere else it is another way to write nothing.
     pub null_words: &'static [&'static str],
     /// Rules that the schema cannot express, for a stage of this kind among the stages of its case.
@@ -71,6 +74,7 @@ impl Kind {
             links: &[],
             exclusive: &[],
             presets: &[],
+            used_by: &[],
             null_words: &[],
             check: |_, _, _, _| {},
             options: Options::json_schema,

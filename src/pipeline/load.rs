@@ -6,9 +6,10 @@ use super::links;
 use super::merge::{Exclusive, merge};
 use super::reference::{Scope, substitute};
 use super::tree::{Entry, Node, Origin, Value, parse};
+use super::unused::Unused;
 use super::{Diagnostic, Diagnostics, matrix, overrides, schema};
 use serde_json::Value as Json;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Bytes of the stages of all cases, about.
 const MAX_EXPANDED: usize = 256 << 20;
@@ -29,6 +30,10 @@ pub struct Loaded {
     pub results: Option<String>,
     /// The cases, in order.
     pub cases: Vec<CaseSpec>,
+    /// What is worth knowing and no reason to refuse the file.
+    pub warnings: Diagnostics,
+    /// Options that count in some cases only, where that is to be expected.
+    pub note: Option<String>,
     /// Text that came from the environment and must not be written anywhere.
     pub secrets: Vec<String>,
 }
@@ -81,11 +86,19 @@ impl Language {
 
     /// Reads a pipeline. All problems are found at once.
     pub fn load(&self, text: &str, sets: &[String], env: Environment<'_>) -> Result<Loaded, Diagnostics> {
-        load(self, text, sets, env)
+        let secrets = RefCell::default();
+        // What is wrong may quote what was found in the environment.
+        load(self, text, sets, env, &secrets).map_err(|problems| problems.hiding(secrets.take()))
     }
 }
 
-fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) -> Result<Loaded, Diagnostics> {
+fn load(
+    language: &Language,
+    text: &str,
+    sets: &[String],
+    env: Environment<'_>,
+    taken: &RefCell<Vec<String>>,
+) -> Result<Loaded, Diagnostics> {
     let mut problems = Diagnostics::default();
     let Some(mut root) = parse(text, &mut problems) else { return Err(problems) };
     if !matches!(root.value, Value::Map(_)) {
@@ -100,8 +113,8 @@ fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) 
     check_names(&root, &mut problems);
 
     let room = Cell::new(Some(MAX_REPLACED));
-    let params = resolve_params(&root, env, &room, &mut problems);
-    let scope = Scope { params: &params, matrix: None, env, room: &room };
+    let params = resolve_params(&root, (env, &room, taken), &mut problems);
+    let scope = Scope { params: &params, matrix: None, env, room: &room, secrets: taken };
     let mut part = |key: &str| root.entry(key).map(|entry| substitute(&entry.node, &scope, &mut problems));
     let (header, written_matrix) = (["version", "name", "seed", "results"].map(&mut part), part("matrix"));
     let cases = matrix::cases(written_matrix.as_ref(), &mut problems);
@@ -113,7 +126,7 @@ fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) 
     let cases: Vec<Option<CaseSpec>> = cases
         .into_iter()
         .map(|values| {
-            let scope = Scope { params: &params, matrix: Some(&values), env, room: &room };
+            let scope = Scope { params: &params, matrix: Some(&values), env, room: &room, secrets: taken };
             case(language, &root, &values, &scope, &mut secrets, &mut problems)
         })
         .collect();
@@ -130,8 +143,21 @@ fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) 
     if let Some(node) = &results {
         secrets.collect(node);
     }
-    let cases = cases.into_iter().flatten().collect();
-    Ok(Loaded { name: text(name).unwrap_or_default(), seed, results: text(results), cases, secrets: secrets.0 })
+    secrets.0.extend(taken.borrow().iter().cloned());
+    let cases: Vec<CaseSpec> = cases.into_iter().flatten().collect();
+    let mut unused = Unused::default();
+    for stage in cases.iter().flat_map(|case| &case.stages) {
+        if let Some(options) = stage.node.entry(stage.kind.name) {
+            unused.look(stage.kind.used_by, &options.node);
+        }
+    }
+    let (mut warnings, note) = (unused.warnings(), unused.note());
+    if let Some(node) = name.as_ref().filter(|node| node.masked.is_some()) {
+        let message = "`name` comes from the environment, and cannot be masked: directories and tables are called so";
+        warnings.push(Diagnostic::new(node.origin, message).help("make no secret a part of it"));
+    }
+    let (name, results) = (text(name).unwrap_or_default(), text(results));
+    Ok(Loaded { name, seed, results, cases, warnings, note, secrets: secrets.0 })
 }
 
 /// Header values that came from a reference are checked once they are known.
@@ -236,13 +262,12 @@ fn too_large(root: &Node, cases: usize) -> Option<Diagnostic> {
 /// Parameters may refer to the environment and to parameters written before them.
 fn resolve_params(
     root: &Node,
-    env: Environment<'_>,
-    room: &Cell<Option<usize>>,
+    (env, room, secrets): (Environment<'_>, &Cell<Option<usize>>, &RefCell<Vec<String>>),
     problems: &mut Diagnostics,
 ) -> Vec<(String, Node)> {
     let mut params: Vec<(String, Node)> = Vec::new();
     for entry in root.entry("params").map_or(&[][..], |entry| entry.node.entries()) {
-        let scope = Scope { params: &params, matrix: None, env, room };
+        let scope = Scope { params: &params, matrix: None, env, room, secrets };
         let node = substitute(&entry.node, &scope, problems);
         params.push((entry.key.clone(), node));
     }

@@ -20,6 +20,7 @@ mod reference;
 mod resolved;
 mod schema;
 pub mod tree;
+mod unused;
 
 pub use check::{NAME_HELP, is_name};
 pub use diagnostic::{Diagnostic, Diagnostics, PipelineText};
@@ -31,3 +32,4 @@ pub use path::FilePath;
 pub use redact::Redactor;
 pub use reference::contains as contains_reference;
 pub use resolved::{ResolvedStage, resolved_stages};
+pub use unused::UsedBy;

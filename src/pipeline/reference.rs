@@ -2,7 +2,7 @@
 
 use super::tree::{Node, Origin, Value};
 use super::{Diagnostic, Diagnostics};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub struct Scope<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// Bytes that may still be put in place of references; none once there were too many.
     pub room: &'a Cell<Option<usize>>,
+    /// What was taken from the environment.
+    pub secrets: &'a RefCell<Vec<String>>,
 }
 
 /// The tree with every reference replaced. What cannot be replaced is reported and stays as it is.
@@ -150,6 +152,10 @@ impl Scope<'_> {
             None => (name, None),
         };
         let (text, masked) = if let Some(text) = (self.env)(name) {
+            let mut secrets = self.secrets.borrow_mut();
+            if !secrets.contains(&text) {
+                secrets.push(text.clone());
+            }
             (text, Some(MASK.to_owned()))
         } else if let Some(default) = default {
             (default, None)
@@ -202,8 +208,8 @@ mod tests {
     fn types_and_masks() {
         let params = vec![("m".to_owned(), Node::new(Value::Int(50), Origin::START))];
         let env = |name: &str| (name == "SECRET").then(|| "s3cr3t".to_owned());
-        let room = Cell::new(Some(1000));
-        let scope = Scope { params: &params, matrix: None, env: &env, room: &room };
+        let (room, secrets) = (Cell::new(Some(1000)), RefCell::default());
+        let scope = Scope { params: &params, matrix: None, env: &env, room: &room, secrets: &secrets };
         let mut problems = Diagnostics::default();
         let mut replace =
             |text: &str| substitute(&Node::new(Value::Text(text.into()), Origin::START), &scope, &mut problems);
@@ -213,6 +219,7 @@ mod tests {
         assert_eq!(secret.text(), Some("x/s3cr3t/y"));
         assert_eq!(secret.masked.as_deref(), Some("x/***/y"));
         assert_eq!(replace("${env.OTHER:-3}").value, Value::Int(3));
+        assert_eq!(secrets.take(), ["s3cr3t"]);
         assert!(problems.is_empty());
     }
 }

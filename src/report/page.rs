@@ -8,6 +8,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 const STYLE: PreEscaped<&str> = PreEscaped(include_str!("style.css"));
 const SCRIPT: PreEscaped<&str> = PreEscaped(include_str!("script.js"));
 
+/// The page has all it needs in itself: whatever else might get into it cannot load, send or frame anything.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \
+                      base-uri 'none'; form-action 'none'";
+
 /// The whole report as one HTML file that needs nothing else.
 pub fn render(report: &ReportData) -> String {
     let several = report.overview.is_some();
@@ -18,6 +22,7 @@ pub fn render(report: &ReportData) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="generator" content=(program);
@@ -107,6 +112,7 @@ mod tests {
         let title = "<script>alert(\"a&b\")</script>' a\u{0}b\u{1b}[31m\u{202e}c".to_owned();
         let page = render(&ReportData { title, ..ReportData::default() });
         assert_eq!(page.matches("<script").count(), 1, "our own");
+        assert!(page.contains("Content-Security-Policy\" content=\"default-src 'none';"), "{page}");
         let shown =
             "<title>&lt;script&gt;alert(&quot;a&amp;b&quot;)&lt;/script&gt;' a\u{fffd}b\u{fffd}[31m\u{fffd}c</title>";
         assert!(page.contains(shown), "{page}");

@@ -15,11 +15,11 @@ pub mod train;
 
 pub use stage::{
     Collecting, Context, Demand, FinishedRun, Frequency, Job, Model, Models, Output, Placement, PredictionFiles,
-    Preparation, RowCheck, Sources, Stage, StageKind, Work, lost,
+    Preparation, RowCheck, Said, Sources, Stage, StageKind, Work, lost,
 };
 
 use crate::eval::EvalError;
-use crate::gp::GpError;
+use crate::gp::{GpError, linalg};
 use crate::pipeline::Language;
 use crate::store::StoreError;
 use serde::de::DeserializeOwned;
@@ -85,4 +85,9 @@ impl From<EvalError> for StageError {
     fn from(error: EvalError) -> Self {
         Self::Data { what: error.to_string(), hint: "change the split, or bring more rows".to_owned() }
     }
+}
+
+/// The version of `OpenBLAS` and the loops that it runs, which results of long chains depend on.
+pub fn loops() -> String {
+    format!("{} {}", linalg::blas_version(), linalg::kernels()).trim().to_owned()
 }

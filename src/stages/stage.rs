@@ -8,6 +8,7 @@ use super::predict::Predicted;
 use super::split::Folds;
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
+use crate::store::lock::place_of;
 use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
 use crate::tables::TableKind;
 use serde_json::Value as Json;
@@ -86,6 +87,11 @@ pub trait Stage: Any + Debug + Send + Sync {
         None
     }
 
+    /// A file that it puts in its place whenever it runs, and that is not there.
+    fn missing(&self, _context: &Context<'_>) -> Option<PathBuf> {
+        None
+    }
+
     /// Rules that need to know of all cases.
     fn check_placement(&self, _placement: &mut Placement<'_>, _problems: &mut Diagnostics) {}
 
@@ -147,6 +153,15 @@ pub struct Placement<'a> {
     pub seen: &'a mut BTreeMap<PathBuf, String>,
 }
 
+impl Placement<'_> {
+    /// Notes that the stage writes there, and says who else does.
+    pub fn claim(&mut self, target: &Path, is_directory: bool) -> Option<String> {
+        let place = place_of(target, is_directory).unwrap_or_else(|_| target.to_owned());
+        let whose = if self.label == "default" { self.id.to_owned() } else { format!("{} / {}", self.label, self.id) };
+        self.seen.insert(place, whose)
+    }
+}
+
 /// What later stages ask of the rows of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
@@ -171,7 +186,15 @@ impl Demand {
 }
 
 /// What a look at rows says, or why it refuses them; the number is the seed.
-pub type Look = dyn Fn(&InputTable, u64) -> Result<Option<String>, StageError>;
+pub type Look = dyn Fn(&InputTable, u64) -> Result<Said, StageError>;
+
+/// What there is to say of rows that are not refused.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// How they are divided.
+    pub split: Option<String>,
+    pub warnings: Vec<String>,
+}
 
 /// A look at rows before anything runs.
 pub struct RowCheck {

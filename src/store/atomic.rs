@@ -45,6 +45,11 @@ impl AtomicFile {
         if target.file_name().is_none() {
             return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
         }
+        // Whoever made it reads from it, or has it for another reason; the new file would only take its name.
+        if fs::metadata(target).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            let what = "it is a pipe, a socket or a device";
+            return Err(StoreError::write(target, io::Error::new(io::ErrorKind::InvalidInput, what)));
+        }
         let (temporary, file) =
             create_held(|| temporary_name(target)).map_err(|source| StoreError::write(target, source))?;
         let writer = Some(BufWriter::with_capacity(1 << 16, file));

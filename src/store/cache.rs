@@ -4,11 +4,13 @@
 //! seen, a damaged one is not used. `last/` remembers what each place of a pipeline depended on last time, to say why
 //! it must run again.
 
-use super::atomic::{abandoned, create_held, process_mark};
+use super::atomic::{abandoned, create_held, hex, process_mark};
 use super::input::sha256_file;
+use super::lock::open_lock;
 use super::{ResultsDir, StoreError, escape, write_atomic};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -32,10 +34,39 @@ pub struct CacheEntry {
     pub notes: Json,
 }
 
+/// `entry.json`. The hash of its own text comes last: what was made before there was one is not used, and pruned.
 #[derive(Serialize, Deserialize)]
 struct Listing {
     files: BTreeMap<String, String>,
     notes: Json,
+    sha256: String,
+}
+
+/// Stands for the hash of a text within that text while it is computed.
+const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+impl Listing {
+    /// The text of a listing, with its own hash in it.
+    fn text(files: BTreeMap<String, String>, notes: Json) -> serde_json::Result<String> {
+        let blank = serde_json::to_string_pretty(&Self { files, notes, sha256: NO_HASH.to_owned() })?;
+        let hash = hex(&Sha256::digest(&blank));
+        Ok(replace_last(&blank, NO_HASH, &hash))
+    }
+
+    /// The listing in a file, if it is whole.
+    fn load(path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
+        let listing: Self = serde_json::from_str(&text).ok()?;
+        let blank = replace_last(&text, &listing.sha256, NO_HASH);
+        (listing.sha256.len() == NO_HASH.len() && hex(&Sha256::digest(blank)) == listing.sha256).then_some(listing)
+    }
+}
+
+fn replace_last(text: &str, from: &str, to: &str) -> String {
+    match text.rsplit_once(from) {
+        Some((before, after)) => [before, to, after].concat(),
+        None => text.to_owned(),
+    }
 }
 
 /// An entry being made; it is removed unless committed.
@@ -82,7 +113,7 @@ impl Cache {
     fn lock_file(&self) -> Result<File, StoreError> {
         let path = self.root.join("in-use.lock");
         fs::create_dir_all(&self.root).map_err(|source| StoreError::write(&self.root, source))?;
-        File::options().create(true).append(true).open(&path).map_err(|source| StoreError::write(&path, source))
+        open_lock(&path).map_err(|source| StoreError::write(&path, source))
     }
 
     fn directory(&self, hash: &str) -> PathBuf {
@@ -101,7 +132,12 @@ impl Cache {
 
     /// Whether there is an entry of that hash, without a look at its files.
     pub fn contains(&self, hash: &str) -> bool {
-        self.directory(hash).join(ENTRY).is_file()
+        Listing::load(&self.directory(hash).join(ENTRY)).is_some()
+    }
+
+    /// Whether a file lies in the cache.
+    pub fn holds(&self, path: &Path) -> bool {
+        path.starts_with(self.root.join("entries"))
     }
 
     /// Removes what runs that were killed left behind half-made.
@@ -158,7 +194,7 @@ impl Cache {
 
 /// The entry in that directory, if it is there and undamaged.
 fn entry_in(directory: &Path) -> Option<CacheEntry> {
-    let listing: Listing = serde_json::from_slice(&fs::read(directory.join(ENTRY)).ok()?).ok()?;
+    let listing = Listing::load(&directory.join(ENTRY))?;
     let intact =
         |(name, expected): (&String, &String)| sha256_file(&directory.join(name)).is_ok_and(|h| h == *expected);
     let directory = directory.to_owned();
@@ -189,9 +225,9 @@ impl Draft {
             let hash = sha256_file(&self.temporary.join(&name))?;
             files.insert(name, hash);
         }
-        let listing = serde_json::to_vec_pretty(&Listing { files, notes: notes.clone() })
-            .map_err(|error| StoreError::write(&self.temporary, error.into()))?;
-        write_atomic(&self.temporary.join(ENTRY), &listing)?;
+        let listing =
+            Listing::text(files, notes.clone()).map_err(|error| StoreError::write(&self.temporary, error.into()))?;
+        write_atomic(&self.temporary.join(ENTRY), listing.as_bytes())?;
         let parent = self.target.parent().unwrap_or(&self.target);
         fs::create_dir_all(parent).map_err(fail(parent))?;
         if fs::rename(&self.temporary, &self.target).is_err() {
@@ -206,8 +242,7 @@ impl Draft {
     fn replace(mut self) -> Result<CacheEntry, StoreError> {
         let drafts = self.temporary.parent().unwrap_or(&self.temporary).to_owned();
         let path = drafts.with_file_name("replace.lock");
-        let lock = File::options().create(true).append(true).open(&path);
-        let lock = lock.map_err(|source| StoreError::write(&path, source))?;
+        let lock = open_lock(&path).map_err(|source| StoreError::write(&path, source))?;
         // Where files cannot be locked the worst is that two runs replace the same damaged entry.
         let _ = lock.lock();
         let displaced = self.temporary.with_extension("old");

@@ -77,6 +77,24 @@ impl StoreError {
         Self::Read { path: path.to_owned(), source }
     }
 
+    /// What a library said while it read a file. Where the system refused something (too many open files, a failing disk) that
+    /// says nothing of the contents.
+    pub(crate) fn while_reading(path: &Path, said: &str, otherwise: impl FnOnce() -> Self) -> Self {
+        let number = said.rsplit_once("(os error ").and_then(|(_, rest)| rest.split(')').next()?.parse().ok());
+        number.map_or_else(otherwise, |number| Self::read(path, io::Error::from_raw_os_error(number)))
+    }
+
+    /// The file that is missing, unreadable or damaged.
+    pub fn unreadable(&self) -> Option<&Path> {
+        match self {
+            Self::Missing { path, .. }
+            | Self::Read { path, .. }
+            | Self::Invalid { path, .. }
+            | Self::Model { path, .. } => Some(path),
+            Self::Write { .. } | Self::Table(_) => None,
+        }
+    }
+
     /// The same of a file that was found a moment ago.
     #[must_use]
     pub(crate) fn vanished(self) -> Self {
@@ -117,9 +135,16 @@ fn read_hint(source: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => "check its permissions and those of the directories above it",
         io::ErrorKind::NotADirectory => "a file stands where a directory is named: check the path",
         io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput => "check the path",
+        _ if is_one_of(source, &[rustix::io::Errno::MFILE, rustix::io::Errno::NFILE]) => {
+            "the limit of open files is too low: raise it (`ulimit -n`)"
+        }
         _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => "the links lead in a circle",
         _ => "check the file and the disk",
     }
+}
+
+fn is_one_of(source: &io::Error, numbers: &[rustix::io::Errno]) -> bool {
+    numbers.iter().any(|number| source.raw_os_error() == Some(number.raw_os_error()))
 }
 
 fn write_hint(source: &io::Error) -> &'static str {
@@ -131,6 +156,7 @@ fn write_hint(source: &io::Error) -> &'static str {
             "a file stands where a directory is needed: move it away"
         }
         io::ErrorKind::InvalidFilename => "the name is too long: choose a shorter one",
+        io::ErrorKind::InvalidInput => "remove it, or choose another place",
         _ if source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => "the links lead in a circle",
         io::ErrorKind::IsADirectory => "a directory has this name: move it away, or choose another name",
         _ => "check the directory and the disk",

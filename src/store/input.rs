@@ -22,4 +22,4 @@ pub use quality::{ColumnQuality, InvalidPolicy, check_quality, check_unique_keys
 pub use read::{InputTable, SourceFile, open};
 pub use schema::{ColumnInfo, FileSummary, InputSchema, peek};
 pub use select::{Resolved, Selection};
-pub use stream::{BatchChunks, Chunk, Columns, LARGEST, ParquetChunks, UnusableValue, Wanted};
+pub use stream::{BatchChunks, Chunk, Columns, LARGEST, ParquetChunks, SMALLEST, UnusableValue, Wanted};

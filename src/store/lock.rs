@@ -8,7 +8,8 @@ use super::{StoreError, escape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path, PathBuf};
 
 /// A lock that is held until dropped.
 #[derive(Debug)]
@@ -41,8 +42,7 @@ pub fn try_lock(path: &Path, owner: &str) -> Result<Locking, StoreError> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(|source| StoreError::write(directory, source))?;
     }
-    // Not truncated on opening: it may be somebody else's, and say whose.
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
+    let mut file = open_lock(path).map_err(fail)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0).map_err(fail)?;
@@ -58,9 +58,24 @@ pub fn try_lock(path: &Path, owner: &str) -> Result<Locking, StoreError> {
     }
 }
 
+/// A lock file, made if it is not there. A link is not followed: whoever planted it would have its target written to.
+pub(super) fn open_lock(path: &Path) -> io::Result<File> {
+    // Not truncated on opening: it may be somebody else's, and say whose.
+    let opened =
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(NOFOLLOW).open(path);
+    opened.map_err(|source| {
+        if path.is_symlink() {
+            return io::Error::new(io::ErrorKind::InvalidInput, "a link stands where the lock file belongs");
+        }
+        source
+    })
+}
+
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
 /// Tries to join those who have a lock together; none where there is no such lock, or it is not ours to take.
 fn try_share(path: &Path) -> Option<Locking> {
-    let mut file = File::open(path).ok()?;
+    let mut file = OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(path).ok()?;
     match file.try_lock_shared() {
         Ok(()) => Some(Locking::Held(Lock { _file: file })),
         Err(TryLockError::WouldBlock) => Some(Locking::Taken(holder(&mut file))),
@@ -96,15 +111,7 @@ impl Claims {
 
     /// Adds a file, or a directory with all below it, that is replaced in place.
     pub fn add_target(&mut self, target: &Path, is_directory: bool) -> Result<(), StoreError> {
-        let fail = |source| StoreError::write(target, source);
-        let place = if is_directory {
-            real(target).map_err(fail)?
-        } else {
-            // A file that is a link is replaced, not followed.
-            let absolute = std::path::absolute(target).map_err(fail)?;
-            let directory = absolute.parent().map_or_else(|| Ok(PathBuf::from("/")), real).map_err(fail)?;
-            directory.join(absolute.file_name().unwrap_or_default())
-        };
+        let place = place_of(target, is_directory).map_err(|source| StoreError::write(target, source))?;
         // `.` and `..` have no name that a lock could have: the directory that they mean has.
         let named = if target.file_name().is_some() { target } else { &place };
         self.own.insert(target_lock(&place), (target_lock(named), target.to_owned()));
@@ -165,16 +172,31 @@ fn is_lock(name: &str) -> bool {
     name.starts_with('.') && Path::new(name).extension().is_some_and(|extension| extension == "lock")
 }
 
+/// The place of something that is replaced in place, the same however it is written.
+pub fn place_of(target: &Path, is_directory: bool) -> io::Result<PathBuf> {
+    if is_directory {
+        return real(target);
+    }
+    // A file that is a link is replaced, not followed.
+    let absolute = std::path::absolute(target)?;
+    let directory = absolute.parent().map_or_else(|| Ok(PathBuf::from("/")), real)?;
+    Ok(directory.join(absolute.file_name().unwrap_or_default()))
+}
+
 /// The place of a path without links, also where its end does not exist yet.
 pub fn real(path: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(path)?;
     for ancestor in absolute.ancestors() {
-        if let Ok(base) = ancestor.canonicalize() {
-            return Ok(match absolute.strip_prefix(ancestor) {
-                // Joining nothing would leave a slash at the end.
-                Ok(rest) if !rest.as_os_str().is_empty() => base.join(rest),
-                _ => base,
-            });
+        if let Ok(mut place) = ancestor.canonicalize() {
+            // What does not exist is no link: `..` leads back to where it was entered.
+            for step in absolute.strip_prefix(ancestor).unwrap_or(Path::new("")).components() {
+                if step == Component::ParentDir {
+                    place.pop();
+                } else {
+                    place.push(step);
+                }
+            }
+            return Ok(place);
         }
     }
     Ok(absolute)

@@ -181,7 +181,10 @@ pub fn open_columns(
 }
 
 fn damaged(path: &Path, detail: &dyn std::fmt::Display) -> StoreError {
-    StoreError::invalid(path, format!("cannot be read: {detail}"), "the file is damaged: remove it and run again")
+    let detail = detail.to_string();
+    StoreError::while_reading(path, &detail, || {
+        StoreError::invalid(path, format!("cannot be read: {detail}"), "the file is damaged: remove it and run again")
+    })
 }
 
 /// A full disk arrives wrapped by the Parquet crate; users and exit codes need what the system said.

@@ -22,6 +22,12 @@ pub struct Manifest {
     pub pipeline_file: String,
     pub status: String,
     pub version: String,
+    /// The commit that the program was built from, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// The version of `OpenBLAS` and the processor whose loops it ran: chains of other loops diverge.
+    #[serde(default)]
+    pub openblas: String,
     pub seed: u64,
     /// Hash of the resolved pipeline.
     pub spec_hash: String,
@@ -32,6 +38,9 @@ pub struct Manifest {
     pub command: String,
     pub host: String,
     pub threads: u32,
+    /// The stage after which it was told to stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
     /// The cases, in order.
     pub cases: Vec<String>,
     pub files: Vec<FileRecord>,
@@ -77,6 +86,8 @@ impl Manifest {
             pipeline_file: "-".to_owned(),
             status: status.to_owned(),
             version: crate::VERSION.to_owned(),
+            commit: Some(crate::COMMIT.to_owned()).filter(|commit| !commit.is_empty()),
+            openblas: String::new(),
             seed: 0,
             spec_hash: String::new(),
             started_at,
@@ -84,6 +95,7 @@ impl Manifest {
             command: String::new(),
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             threads: 0,
+            to: None,
             cases: Vec::new(),
             files: Vec::new(),
             inputs: Vec::new(),

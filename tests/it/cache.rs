@@ -32,8 +32,8 @@ fn plan_and_run_say_why() {
     let second = sandbox.run(&format!("run small.yaml {changed}")).succeeded();
     let story = story(&second.stderr);
     assert_eq!(story[0], "rows: skipped (unchanged)");
-    assert_eq!(story[2], "model / fold 1 of 5: done (method.gp.ard changed from false to true)");
-    assert_eq!(story[7], "predictions / fold 1 of 5: done (model changed)");
+    assert_eq!(story[2], "model / fold 0 (of 5): done (method.gp.ard changed from false to true)");
+    assert_eq!(story[7], "predictions / fold 0 (of 5): done (model changed)");
     // Both are remembered: changing back costs nothing.
     assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 0);
 }
@@ -85,8 +85,8 @@ fn selected_stages() {
     assert!(!to.stderr.contains("predictions / "), "{}", to.stderr);
     sandbox.run("run small.yaml").succeeded();
     let from = story(&sandbox.run("run small.yaml --from predictions").succeeded().stderr);
-    assert_eq!(from[6], "model / fold 5 of 5: skipped (unchanged)");
-    assert_eq!(from[7], "predictions / fold 1 of 5: done (asked for by --from or --only)");
+    assert_eq!(from[6], "model / fold 4 (of 5): skipped (unchanged)");
+    assert_eq!(from[7], "predictions / fold 0 (of 5): done (asked for by --from or --only)");
     let only = story(&sandbox.run("run small.yaml --only folds").succeeded().stderr);
     assert_eq!(only, ["rows: skipped (unchanged)", "folds: done (asked for by --from or --only)"]);
     let force = sandbox.run("run small.yaml --force").succeeded();
@@ -188,5 +188,150 @@ fn plan_knows_a_model_that_is_named_by_its_file() {
         sandbox.write("score.yaml", &score);
         sandbox.run("run score.yaml --quiet").succeeded();
         assert_eq!(sandbox.run("plan score.yaml --exit-code").code, 0, "{model}");
+    }
+}
+
+/// Every file that says what is in a cache entry.
+fn listings(sandbox: &Sandbox) -> Vec<std::path::PathBuf> {
+    let files = sandbox.files("results/cache/entries");
+    let named = files.iter().filter(|file| file.ends_with("entry.json"));
+    named.map(|file| sandbox.path("results/cache/entries").join(file)).collect()
+}
+
+#[test]
+fn an_entry_with_any_bit_flipped_is_not_used() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    let cache = Cache::new(&ResultsDir::new(sandbox.path("results")));
+    for (number, path) in listings(&sandbox).iter().enumerate() {
+        let hash = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
+        let whole = std::fs::read(path).unwrap();
+        // All bits of one, some of the others.
+        for bit in (0..8 * whole.len()).skip(number).step_by(if number == 0 { 1 } else { 61 }) {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(path, &flipped).unwrap();
+            assert!(cache.look_up(hash).is_none(), "bit {bit} of {}", path.display());
+        }
+        std::fs::write(path, &whole).unwrap();
+        assert!(cache.look_up(hash).is_some());
+    }
+}
+
+#[test]
+fn entries_of_an_older_program_are_told_apart_and_pruned() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    for path in listings(&sandbox) {
+        let mut entry: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        entry.as_object_mut().unwrap().remove("sha256").unwrap();
+        std::fs::write(&path, entry.to_string()).unwrap();
+    }
+    assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 3);
+    let pruned = sandbox.run("runs prune").succeeded().stdout;
+    assert!(pruned.contains("removed 0 run(s) with 0 files, 13 cache entries"), "{pruned}");
+    let again = sandbox.run("run small.yaml").succeeded();
+    assert!(again.stdout.contains("13 task(s) done, 0 taken from the cache"), "{}", again.stdout);
+}
+
+/// Somebody empties the cache, or a disk fails, while a run is at work.
+#[test]
+fn entries_that_vanish_under_a_run_are_made_again() {
+    type Damage = fn(&std::path::Path);
+    let damages: [(&str, Damage); 2] = [
+        ("gone", |model| std::fs::remove_dir_all(model.parent().unwrap()).unwrap()),
+        ("cut", |model| std::fs::write(model, b"half").unwrap()),
+    ];
+    for (what, damage) in damages {
+        let sandbox = Sandbox::new();
+        let stride = "method: stride, inducing: { count: 8 }, em: { iterations: 3, particles: 3 }";
+        sandbox.write("small.yaml", &SMALL.replace("method: gp", stride));
+        let child = crate::resume::start(&sandbox, &["run", "small.yaml"]);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let model = loop {
+            assert!(std::time::Instant::now() < deadline);
+            let files = sandbox.files("results/cache/entries");
+            if let Some(file) = files.iter().find(|file| file.ends_with("model.safetensors")) {
+                break sandbox.path("results/cache/entries").join(file);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        };
+        damage(&model);
+        let ran = crate::sandbox::Ran::from(&child.wait_with_output().unwrap()).succeeded();
+        assert!(
+            ran.stderr.contains("it lay in the cache, and what is missing is made again"),
+            "{what}: {}",
+            ran.stderr
+        );
+        let after = crate::resume::contents(&sandbox);
+        let undisturbed = Sandbox::new();
+        undisturbed.write("small.yaml", &SMALL.replace("method: gp", stride));
+        undisturbed.run("run small.yaml --quiet").succeeded();
+        assert_eq!(after, crate::resume::contents(&undisturbed), "{what}");
+    }
+}
+
+#[test]
+fn plan_knows_that_a_published_model_or_an_output_is_gone() {
+    let sandbox = Sandbox::new();
+    let (stages, _) = SMALL.split_once("  predictions:").unwrap();
+    let stages = stages.replace("kfold: { folds: 5 }", "all: {}").replace("method: gp", "method: gp, publish: model");
+    let scores = "  one:\n    predict: { model: model, input: rows, output: out.parquet }\n  each:\n    \
+                  predict: { model: model, input: rows, output: scores/ }\n";
+    sandbox.write("x.yaml", &format!("{stages}{scores}"));
+    sandbox.run("run x.yaml --quiet").succeeded();
+    assert_eq!(sandbox.run("plan x.yaml --exit-code").code, 0);
+    for file in ["model/model.safetensors", "out.parquet", "scores/rows.parquet"] {
+        std::fs::remove_file(sandbox.path(file)).unwrap();
+        let plan = sandbox.run("plan x.yaml --exit-code");
+        assert_eq!(plan.code, 3, "{file}");
+        assert!(plan.stdout.contains(&format!("{file} is gone")), "{}", plan.stdout);
+        sandbox.run("run x.yaml --quiet").succeeded();
+        assert!(sandbox.path(file).is_file());
+        assert_eq!(sandbox.run("plan x.yaml --exit-code").code, 0, "{file}");
+    }
+}
+
+/// Rounding decides where a chain goes, and other loops round otherwise.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn chains_of_other_loops_are_other_work() {
+    let sandbox = Sandbox::new();
+    let stride = "method: stride, inducing: { count: 5 }, em: { iterations: 1, particles: 2, final_transitions: 0 }";
+    sandbox.write("chains.yaml", &SMALL.replace("name: small", "name: chains").replace("method: gp", stride));
+    let with = |loops: &str, words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = sandbox.command().env("OPENBLAS_CORETYPE", loops).args(words).output().unwrap();
+        crate::sandbox::Ran::from(&output)
+    };
+    with("Nehalem", "run chains.yaml --quiet").succeeded();
+    with("Nehalem", "run small.yaml --quiet").succeeded();
+    assert_eq!(with("Nehalem", "plan chains.yaml --exit-code").code, 0);
+    let plan = with("Prescott", "plan chains.yaml --exit-code");
+    assert_eq!(plan.code, 3, "{}", plan.stdout);
+    assert!(plan.stdout.contains("openblas changed from"), "{}", plan.stdout);
+    // Without chains the difference is one of rounding, and no reason to train again.
+    assert_eq!(with("Prescott", "plan small.yaml --exit-code").code, 0);
+}
+
+/// A record of what made the results: the commit, and what did the arithmetic.
+#[test]
+fn a_manifest_says_what_made_it() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    let results = ResultsDir::new(sandbox.path("results"));
+    let run = results.run_ids().unwrap().remove(0);
+    let manifest = stride_pipe::store::Manifest::load(&results, &run).unwrap();
+    let (version, loops) = manifest.openblas.split_once(' ').unwrap();
+    assert!(version.starts_with(|c: char| c.is_ascii_digit()) && !loops.is_empty(), "{}", manifest.openblas);
+    let root = env!("CARGO_MANIFEST_DIR");
+    let git = std::process::Command::new("git").args(["-C", root, "rev-parse", "--short=12", "HEAD"]).output();
+    let own = std::path::Path::new(root).join(".git").exists();
+    match git {
+        Ok(git) if own && git.status.success() => {
+            let commit = manifest.commit.unwrap();
+            assert!(commit.len() == 12 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{commit}");
+        }
+        _ => assert_eq!(manifest.commit, None),
     }
 }

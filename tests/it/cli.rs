@@ -56,7 +56,7 @@ fn json_logs_are_json() {
     assert!(lines.iter().any(|line| line["stage"] == "model" && line["fold"] == 4 && line["cached"] == false));
     // Whatever is said while a task is done is within its span, which says whose it is.
     let of =
-        |line: &&serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains("fold 5 of 5: done"));
+        |line: &&serde_json::Value| line["message"].as_str().is_some_and(|text| text.contains("fold 4 (of 5): done"));
     let span = &lines.iter().find(of).unwrap()["span"];
     assert_eq!((&span["name"], &span["stage"], &span["kind"]), (&"task".into(), &"model".into(), &"train".into()));
     assert!(span["phase"].is_null(), "a task that is done is in no phase: {span}");
@@ -98,7 +98,7 @@ fn nothing_in_a_log_acts_on_a_terminal() {
 #[test]
 fn plain_lines_where_there_is_no_terminal() {
     let ran = Sandbox::new().run("run small.yaml").succeeded();
-    assert!(ran.stderr.contains("model / fold 5 of 5: done in"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("model / fold 4 (of 5): done in"), "{}", ran.stderr);
     assert!(!ran.stderr.contains('\u{1b}') && !ran.stderr.contains('\r'));
 }
 
@@ -162,6 +162,7 @@ fn generate_makes_the_committed_data() {
             features: vec!["x*".to_owned()],
             target: Some("y".to_owned()),
             extra: vec!["split".to_owned()],
+            ..Selection::default()
         };
         let table = open(&[InputFile::new(path)], &selection, InvalidPolicy::Error).unwrap();
         (table.key, table.features, table.target, table.extra)

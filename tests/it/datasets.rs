@@ -99,6 +99,7 @@ fn a_written_sample_comes_back() {
         features: vec!["*".into()],
         target: Some("y".into()),
         extra: vec!["split".into()],
+        ..Selection::default()
     };
     let table = open(&discover(&path).unwrap(), &selection, InvalidPolicy::Error).unwrap();
     assert_eq!(table.feature_names, ["x"]);

@@ -154,7 +154,7 @@ fn jitter_grows_between_e_steps_when_it_has_to() {
         // So long that all rows look the same.
         let Start::Sparse(sparse) = &mut options.start else { unreachable!() };
         let [variance, length, noise] = [1.0, 50.0, 0.2].map(Some);
-        let hyperparameters = Hyperparameters { variance, length, noise, optimise: Free::NONE };
+        let hyperparameters = Hyperparameters { variance, length, noise, noise_std: None, optimise: Free::NONE };
         sparse.stationary = StationaryOptions { kernel: Kernel::Rbf, ard: false, hyperparameters };
         let (x, y) = regression(81, 45, 2, 0.3);
         let run = |state: Option<Checkpoint>| {

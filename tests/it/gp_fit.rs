@@ -92,7 +92,8 @@ fn only_the_free_parameters_move() {
     let (x, y) = regression(4, 80, 2, 0.2);
     let given = Hyper::isotropic(1.7, 0.9, 0.3);
     let run = |optimise: Free| {
-        let written = Hyperparameters { variance: Some(1.7), length: Some(0.9), noise: Some(0.3), optimise };
+        let written =
+            Hyperparameters { variance: Some(1.7), length: Some(0.9), noise: Some(0.3), noise_std: None, optimise };
         quick(&x, &y, &with_hyperparameters(written))
     };
     let fixed = run(Free::NONE);

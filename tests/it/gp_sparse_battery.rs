@@ -114,6 +114,7 @@ pub fn energy() -> (Array2<f64>, Array1<f64>) {
         features: vec!["*".into()],
         target: Some("heating_load".into()),
         extra: vec!["row_id".into(), "cooling_load".into()],
+        ..Selection::default()
     };
     let table = open(&discover(&path).unwrap(), &selection, InvalidPolicy::Error).unwrap();
     let (x, y) = (table.features, table.target.unwrap());

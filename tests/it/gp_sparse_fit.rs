@@ -81,7 +81,7 @@ fn a_start_at_all_noise_is_left() {
     let (x, _) = regression(2, 300, 3, 0.1);
     let y = x.column(0).mapv(|v| v - 0.01);
     let [variance, length, noise] = [1e-5, 1e-3, 1.0].map(Some);
-    let start = Hyperparameters { variance, length, noise, optimise: Free::ALL };
+    let start = Hyperparameters { variance, length, noise, noise_std: None, optimise: Free::ALL };
     let gp = quick(&x, &y, &with_hyperparameters(15, start));
     assert!(gp.hyper().noise < 0.3, "{:?}", gp.hyper());
 }
@@ -98,7 +98,8 @@ fn given_values_and_rows_are_kept() {
     let (x, y) = regression(4, 200, 2, 0.2);
     let rows = vec![7, 3, 150, 42, 99];
     let given = |optimise: Free, rows: Option<&[usize]>| {
-        let written = Hyperparameters { variance: Some(1.7), length: Some(0.9), noise: Some(0.3), optimise };
+        let written =
+            Hyperparameters { variance: Some(1.7), length: Some(0.9), noise: Some(0.3), noise_std: None, optimise };
         let mut options = with_hyperparameters(5, written);
         options.inducing.rows = rows.map(|rows| rows.iter().map(|row| *row as u64).collect());
         quick(&x, &y, &options)

@@ -147,3 +147,20 @@ fn a_full_disk_and_a_read_only_one_end_with_73() {
     disk.shell("mount -o remount,rw,size=8m results");
     disk.stride_pipe("run small.yaml --set seed=8 --resume").succeeded();
 }
+
+/// A link that somebody planted in the place of a lock must not have its target written to.
+#[test]
+fn locks_do_not_follow_links() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    for place in ["results/locks/small.lock", "results/cache/in-use.lock"] {
+        sandbox.write("precious.txt", "precious");
+        std::fs::remove_file(sandbox.path(place)).unwrap();
+        std::os::unix::fs::symlink(sandbox.path("precious.txt"), sandbox.path(place)).unwrap();
+        let ran = sandbox.run("run small.yaml --quiet");
+        assert_eq!(ran.code, 73, "{place}: {}", ran.stderr);
+        assert!(ran.stderr.contains("a link stands where the lock file belongs"), "{place}: {}", ran.stderr);
+        assert_eq!(std::fs::read_to_string(sandbox.path("precious.txt")).unwrap(), "precious");
+        std::fs::remove_file(sandbox.path(place)).unwrap();
+    }
+}

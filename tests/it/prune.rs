@@ -250,3 +250,23 @@ fn no_run_is_older_than_the_clock_goes() {
     sandbox.run("runs prune --older-than 999999999d").succeeded();
     is_whole(&sandbox, &ids(&sandbox)[0]);
 }
+
+#[test]
+fn nothing_is_removed_through_a_link() {
+    let sandbox = Sandbox::new();
+    sandbox.run("run small.yaml --quiet").succeeded();
+    let id = ids(&sandbox)[0].clone();
+    for (number, place) in [format!("run/{id}"), format!("models/small/{id}")].iter().enumerate() {
+        let (inside, outside) = (sandbox.path("results").join(place), sandbox.path(format!("elsewhere{number}")));
+        fs::rename(&inside, &outside).unwrap();
+        std::os::unix::fs::symlink(&outside, &inside).unwrap();
+        let before = sandbox.files(&format!("elsewhere{number}"));
+        let said = sandbox.run("runs prune --keep 0").succeeded().stdout;
+        assert!(said.contains("is a link") && said.contains("removed 0 run(s)"), "{said}");
+        assert_eq!(sandbox.files(&format!("elsewhere{number}")), before);
+        fs::remove_file(&inside).unwrap();
+        fs::rename(&outside, &inside).unwrap();
+    }
+    let said = sandbox.run("runs prune --keep 0").succeeded().stdout;
+    assert!(said.contains("removed 1 run(s)"), "{said}");
+}

@@ -48,14 +48,7 @@ fn killed_at_thirty_moments_and_resumed_it_ends_the_same() {
     sweep(&sandbox);
     // Moments spread over the run and beyond it by a fixed irrational step: each attempt dies somewhere else.
     for attempt in 0..200_u32 {
-        // Killed before it wrote its first event, a run has not begun.
-        let begun = |file: &String| {
-            let text = std::fs::read_to_string(sandbox.path("results/run").join(file)).unwrap_or_default();
-            file.ends_with("events.jsonl") && text.contains('\n')
-        };
-        let resumable = sandbox.files("results/run").iter().any(begun);
-        let arguments: &[&str] = if resumable { &["run", "sweep.yaml", "--resume"] } else { &["run", "sweep.yaml"] };
-        let mut child = start(&sandbox, arguments);
+        let mut child = start(&sandbox, &["run", "sweep.yaml", "--resume"]);
         let share = (f64::from(attempt) * 0.618_034).fract();
         std::thread::sleep(whole.mul_f64(share * 0.5));
         let _ = child.kill();
@@ -145,4 +138,43 @@ fn keep_going_finishes_the_other_cases() {
     assert!(resumed.stdout.contains("file=gone"), "{}", resumed.stdout);
     let metrics: Vec<MetricRow> = read_table(&sandbox.table_files("metrics")[0]).unwrap();
     assert!(metrics.iter().any(|row| row.case == "file=gone"));
+}
+
+type Damage = fn(&std::path::Path);
+
+/// What a kill in the first moments leaves, and what a failing disk does.
+#[test]
+fn resume_without_a_run_to_go_on_with_runs_what_was_never_done() {
+    let sandbox = Sandbox::new();
+    let first = sandbox.run("run small.yaml --resume").succeeded();
+    assert!(first.stdout.contains("13 task(s) done"), "{}{}", first.stdout, first.stderr);
+    let again = sandbox.run("run small.yaml --resume").succeeded();
+    assert!(again.stderr.contains("nothing to do"), "{}", again.stderr);
+    // Other options were never run, nor was the rest of a run that was told to stop early.
+    let other = sandbox.run("run small.yaml --resume --set seed=8").succeeded();
+    assert!(other.stdout.contains("12 task(s) done"), "{}{}", other.stdout, other.stderr);
+    sandbox.run("run small.yaml --set seed=9 --to folds").succeeded();
+    let rest = sandbox.run("run small.yaml --resume --set seed=9").succeeded();
+    assert!(rest.stdout.contains("11 task(s) done"), "{}{}", rest.stdout, rest.stderr);
+
+    let damages: [(&str, Damage); 4] = [
+        ("missing", |log| std::fs::remove_file(log).unwrap()),
+        ("empty", |log| std::fs::write(log, "").unwrap()),
+        ("cut", |log| std::fs::write(log, "{\"at\":\"2026-11").unwrap()),
+        ("not text", |log| std::fs::write(log, b"\xff\xfe\n").unwrap()),
+    ];
+    for (what, damage) in damages {
+        let sandbox = Sandbox::new();
+        sandbox.write("bad.yaml", &SMALL.replace("rows.parquet", "later.parquet"));
+        assert_eq!(sandbox.run("run bad.yaml").code, 66);
+        let run = std::fs::read_dir(sandbox.path("results/run")).unwrap().next().unwrap().unwrap().path();
+        damage(&run.join("events.jsonl"));
+        let name = run.file_name().unwrap().to_string_lossy().into_owned();
+        let asked = sandbox.run(&format!("run bad.yaml --resume {name}"));
+        assert!(asked.code == 66 && asked.stderr.contains("has lost its log"), "{what}: {}", asked.stderr);
+        std::fs::copy(sandbox.path("rows.parquet"), sandbox.path("later.parquet")).unwrap();
+        let ran = sandbox.run("run bad.yaml --resume").succeeded();
+        assert!(ran.stdout.contains("13 task(s) done"), "{what}: {}{}", ran.stdout, ran.stderr);
+        assert_eq!(sandbox.table_files("metrics").len(), 1, "{what}");
+    }
 }

@@ -103,6 +103,7 @@ fn columns_keep_file_order_and_roles() {
         features: vec!["f1*".into(), "f2".into(), "f1".into()],
         target: Some("y".into()),
         extra: vec!["split".into(), "when".into(), "id".into(), "split".into()],
+        ..Selection::default()
     };
     let table = read(&path, &selection).unwrap();
     assert_eq!(table.feature_names, ["f2", "f10", "f1"]);
@@ -125,7 +126,7 @@ fn partitions_are_columns_too() {
         write(&dir.path().join(format!("year={year}/part=a b/x.parquet")), vec![("x", floats(&[value, value]))]);
     }
     let selection =
-        Selection { features: vec!["*".into(), "year".into()], key: None, target: None, extra: vec!["part".into()] };
+        Selection { features: vec!["*".into(), "year".into()], extra: vec!["part".into()], ..Selection::default() };
     let table = read(dir.path(), &selection).unwrap();
     assert_eq!(table.feature_names, ["x", "year"]);
     assert_eq!(table.features, array![[1.0, 2025.0], [1.0, 2025.0], [2.0, 2026.0], [2.0, 2026.0]]);
@@ -209,6 +210,7 @@ fn missing_columns_are_named_all_at_once() {
         target: Some("lable".into()),
         features: vec!["f1".into(), "g*".into()],
         extra: vec!["zzz".into()],
+        ..Selection::default()
     };
     assert_eq!(
         refused(dir.path(), &path, &selection),

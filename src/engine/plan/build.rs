@@ -2,7 +2,7 @@
 
 use super::{Case, Plan, PlannedStage};
 use crate::pipeline::tree::{Entry, Node, Origin, Value, to_yaml};
-use crate::pipeline::{CaseSpec, Diagnostics, Environment, FilePath, Loaded, Redactor, StageSpec};
+use crate::pipeline::{CaseSpec, Diagnostics, Environment, FilePath, Loaded, Redactor, PipelineText, StageSpec};
 use crate::stages::{Demand, KINDS, LANGUAGE, Placement, Stage};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -27,7 +27,7 @@ pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
     let loaded = LANGUAGE.load(request.text, request.sets, request.env)?;
     let base = request.file.parent().unwrap_or(Path::new(""));
     let cases: Vec<Case> = loaded.cases.iter().map(|case| plan_case(case, base)).collect();
-    check_together(&loaded, &cases)?;
+    check_together(&loaded, &cases).map_err(|problems| problems.hiding(loaded.secrets.clone()))?;
     let results = request.results.map_or_else(
         || {
             let mut written = FilePath::from(loaded.results.clone().unwrap_or_else(|| "results".to_owned()));
@@ -36,14 +36,18 @@ pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
         },
         Path::to_path_buf,
     );
+    let file = request.file.display().to_string();
+    let source = PipelineText { name: file.clone(), sets: request.sets.to_vec(), ..PipelineText::default() };
     Ok(Plan {
-        file: request.file.display().to_string(),
+        warnings: loaded.warnings.lines(&source),
+        note: loaded.note.clone(),
+        file,
         name: loaded.name.clone(),
         seed: loaded.seed.unsigned_abs(),
         results,
         spec_hash: spec_hash(&loaded),
         resolved_yaml: resolved_yaml(&loaded),
-        redactor: Redactor::new(loaded.secrets.clone()),
+        redactor: Redactor::new(&loaded.secrets, base),
         cases,
     })
 }

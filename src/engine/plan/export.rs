@@ -1,6 +1,7 @@
 //! A plan as text, JSON, Graphviz and Mermaid.
 
 use super::{Case, Plan, PlannedStage};
+use crate::text::{cell, one_line};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
 
@@ -23,9 +24,9 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
     let mut out = String::new();
     let (cases, tasks) = (plan.cases.len(), plan.tasks());
     let _ = writeln!(out, "pipeline {} (seed {}): {cases} case(s), {tasks} task(s)", plan.name, plan.seed);
-    let _ = writeln!(out, "results  {}", plan.redactor.clean(&plan.results.display().to_string()));
+    let _ = writeln!(out, "results  {}", plan.results.display());
     for case in &plan.cases {
-        let _ = writeln!(out, "\ncase {}", case.label);
+        let _ = writeln!(out, "\ncase {}", cell(&case.label));
         let width = case.stages.iter().map(|stage| stage.id.len()).max().unwrap_or(0);
         for stage in &case.stages {
             let preview = preview(case, stage);
@@ -41,7 +42,7 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
                 (run, skip) => format!("run {run} of {}", run + skip),
             };
             let what = format!("{}{folds}{inputs}{rows}{memory}", stage.stage.title());
-            let _ = writeln!(out, "  {:<width$}  {action}: {what} ({})", stage.id, preview.reason);
+            let _ = writeln!(out, "  {:<width$}  {action}: {what} ({})", stage.id, one_line(&preview.reason));
         }
     }
     out
@@ -67,7 +68,7 @@ pub fn to_json(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
     };
     json!({
         "pipeline": plan.name, "seed": plan.seed, "spec_hash": plan.spec_hash, "tasks": plan.tasks(),
-        "results": plan.redactor.clean(&plan.results.display().to_string()),
+        "results": plan.results.display().to_string(),
         "cases": plan.cases.iter().map(case).collect::<Vec<_>>(),
     })
 }

@@ -24,6 +24,10 @@ pub struct Plan {
     /// The resolved pipeline as YAML, secrets masked.
     pub resolved_yaml: String,
     pub cases: Vec<Case>,
+    /// What is worth knowing of the file and no reason to refuse it, each with its place.
+    pub warnings: Vec<String>,
+    /// Options that count in some cases only.
+    pub note: Option<String>,
     /// Hides what came from the environment.
     pub redactor: Redactor,
 }

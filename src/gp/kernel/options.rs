@@ -46,8 +46,22 @@ pub struct Hyperparameters {
     /// Noise variance; null chooses from the data.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub noise: Option<f64>,
+    /// Standard deviation of the noise in the target's own units, where it is known: instead of `noise`. Take noise out of
+    /// `optimise` to keep it.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise_std: Option<f64>,
     /// Which are optimised: true (all), false (none) or a list of names. Default: true.
     pub optimise: Free,
+}
+
+impl Hyperparameters {
+    /// The same with all of them in scaled units, for a target of this standard deviation.
+    #[must_use]
+    pub fn scaled(self, target_std: f64) -> Self {
+        let known = self.noise_std.map(|std| (std / target_std).powi(2));
+        Self { noise: known.or(self.noise), noise_std: None, ..self }
+    }
 }
 
 /// Which hyper-parameters a fit may move.

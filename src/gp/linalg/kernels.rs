@@ -12,10 +12,11 @@ pub const KERNELS_VARIABLE: &str = "OPENBLAS_CORETYPE";
 #[expect(unsafe_code, reason = "not in any bindings crate")]
 unsafe extern "C" {
     fn openblas_get_corename() -> *const c_char;
+    fn openblas_get_config() -> *const c_char;
 }
 
-// What OpenBLAS calls the processor whose inner loops it runs.
-fn kernels() -> String {
+/// What OpenBLAS calls the processor whose inner loops it runs.
+pub fn kernels() -> String {
     #[expect(unsafe_code, reason = "foreign function")]
     // SAFETY: takes nothing, and returns a constant of the library that ends with a zero, or null.
     let name = unsafe {
@@ -23,6 +24,18 @@ fn kernels() -> String {
         if name.is_null() { c"" } else { CStr::from_ptr(name) }
     };
     name.to_string_lossy().into_owned()
+}
+
+/// The version of OpenBLAS, as it says itself: `0.3.28`.
+pub fn blas_version() -> String {
+    #[expect(unsafe_code, reason = "foreign function")]
+    // SAFETY: as above; the text is one that the library keeps.
+    let config = unsafe {
+        let config = openblas_get_config();
+        if config.is_null() { c"" } else { CStr::from_ptr(config) }
+    };
+    // `OpenBLAS 0.3.28 NO_AFFINITY …`
+    config.to_string_lossy().split_whitespace().nth(1).unwrap_or_default().to_owned()
 }
 
 /// The name of better inner loops than the ones that run, if this processor has the instructions for them.

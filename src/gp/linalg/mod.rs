@@ -21,7 +21,7 @@ pub use cholesky::{Cholesky, JITTER_FIRST, JITTER_LAST, raised};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
 pub use exp::{exp_in_place, scaled_exp_in_place};
 pub(crate) use gram::{Cross, Gram, clear_missing};
-pub use kernels::{KERNELS_VARIABLE, better_kernels};
+pub use kernels::{KERNELS_VARIABLE, better_kernels, blas_version, kernels};
 pub use panels::Triangle;
 pub(crate) use processor::{for_this_processor, multiply_add, prefetch};
 pub use tiles::TILE;

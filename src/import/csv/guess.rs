@@ -25,6 +25,8 @@ pub(super) struct Guess {
     ints: u64,
     floats: u64,
     texts: u64,
+    /// Whether a whole number is written with zeros in front, which it would lose.
+    padded: bool,
     /// Bytes of all fields: text columns have a limit.
     pub bytes: u64,
     /// The first NaN or infinity.
@@ -40,6 +42,8 @@ impl Guess {
         let seen = || Some(SeenField { line, text: shorten(&field.text) });
         if parse_int(&field.text).is_some() {
             self.ints += 1;
+            let digits = field.text.trim_matches(' ').trim_start_matches(['-', '+']);
+            self.padded |= digits.len() > 1 && digits.starts_with('0');
         } else if let Some(value) = parse_float(&field.text) {
             self.floats += 1;
             if !value.is_finite() && self.not_finite.is_none() {
@@ -65,6 +69,11 @@ impl Guess {
             (_, _, 1.., _) => ColumnType::Float,
             _ => ColumnType::Int,
         }
+    }
+
+    /// The column identifies rows: `007` and `7` are different.
+    pub(super) fn keep_zeros(&mut self) {
+        self.texts += u64::from(self.padded);
     }
 
     /// In a column that is text although most of it is numbers: the first field that is none.

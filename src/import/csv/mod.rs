@@ -78,7 +78,9 @@ fn parse(path: &Path, text: &str, delimiter: u8, options: &ImportOptions) -> Res
     check_names(&names).map_err(refuse)?;
     let body = if options.csv.no_header { rows_from } else { scanner };
     let chosen = choose(path, &names, &options.only)?;
-    let (rows, guesses) = look(body.clone(), names.len(), &options.csv).map_err(refuse)?;
+    let (rows, mut guesses) = look(body.clone(), names.len(), &options.csv).map_err(refuse)?;
+    let key = options.names.iter().find(|(_, new)| *new == options.key).map_or(&options.key, |(old, _)| old);
+    names.iter().zip(&mut guesses).filter(|(name, _)| *name == key).for_each(|(_, guess)| guess.keep_zeros());
     if rows == 0 {
         return Err(refuse(Refusal::new("there are no rows, only names", "if the first line is a row: `--no-header`")));
     }

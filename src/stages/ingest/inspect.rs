@@ -30,7 +30,7 @@ pub struct Inspection {
 }
 
 /// A column that is read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Inspected {
     pub name: String,
     /// `key`, `feature`, `target` or `split`.
@@ -66,7 +66,12 @@ impl Inspection {
         self.warnings = stage.warnings(demand, &table);
         for check in checks {
             match (check.look)(&table, seed) {
-                Ok(said) => self.splits.extend(said),
+                Ok(said) => {
+                    self.splits.extend(said.split);
+                    // Several models may be trained on the same rows.
+                    let fresh = said.warnings.into_iter().filter(|text| !self.warnings.contains(text));
+                    self.warnings.extend(fresh.collect::<Vec<_>>());
+                }
                 // Two stages may say the same of the same rows.
                 Err(problem) if self.problems.iter().any(|known| known.to_string() == problem.to_string()) => {}
                 Err(problem) => self.problems.push(problem),

@@ -7,12 +7,14 @@ pub use source::Source;
 
 use inspect::Inspection;
 
-use super::{Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
+use super::{Collecting, Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
 use crate::pipeline::{FilePath, Kind};
-use crate::store::input::{ColumnQuality, LARGEST, check_quality, check_unique_keys};
+use crate::store::input::{ColumnQuality, LARGEST, SMALLEST, check_quality, check_unique_keys};
 use crate::store::{InputFile, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
+use ndarray::{ArrayView1, Axis};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use std::path::Path;
 
 /// The declaration of the kind.
@@ -34,6 +36,9 @@ pub struct Ingest {
     /// Names or globs of the feature columns.
     #[schemars(extend("minItems" = 1))]
     pub features: Vec<String>,
+    /// Names or globs of columns that patterns in `features` leave out.
+    #[serde(default)]
+    pub exclude: Vec<String>,
     /// Column to predict; optional when only scoring.
     pub target: Option<String>,
 }
@@ -76,14 +81,19 @@ impl Stage for Ingest {
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
         job.spans.phase("ingest");
         let source = context.rows_of(context.id)?;
-        let (rows, outcome) = if context.demand.in_memory {
+        let (rows, outcome, warnings) = if context.demand.in_memory {
             let table = source.load(job.record)?;
-            (table.row_count, format!("{} rows × {} features", table.row_count, table.feature_names.len()))
+            let outcome = format!("{} rows × {} features", table.row_count, table.feature_names.len());
+            (table.row_count, outcome, self.warnings(context.demand, &table))
         } else {
             let rows = self.rows(source.files())?;
-            (rows as usize, format!("{rows} rows"))
+            (rows as usize, format!("{rows} rows"), Vec::new())
         };
-        Ok(Work::done(rows, outcome))
+        Ok(Work { notes: json!({ "warnings": warnings }), ..Work::done(rows, outcome) })
+    }
+
+    fn collect(&self, _: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+        done.warn()
     }
 }
 
@@ -93,6 +103,7 @@ impl Ingest {
         Selection {
             key: self.key.clone(),
             features: self.features.clone(),
+            exclude: self.exclude.clone(),
             target: self.target.clone(),
             extra: demand.columns.iter().cloned().collect(),
         }
@@ -135,44 +146,95 @@ impl Ingest {
         problems
     }
 
+    /// What is worth saying of rows that are not refused. Without the path: the same contents may lie elsewhere next time.
     fn warnings(&self, demand: &Demand, table: &InputTable) -> Vec<String> {
         if !demand.trains {
             return Vec::new();
         }
         let features = table.feature_names.len();
-        let written = self.path.written();
         let constant = table.quality.iter().take(features).filter(|column| column.is_constant());
         let constant: Vec<&str> = constant.map(|column| column.name.as_str()).collect();
         let mut warnings = Vec::new();
         if !constant.is_empty() {
             let names = constant.join(", ");
             let advice = "say nothing to a model; leave them out of `features`";
-            warnings.push(format!("{written}: constant column(s) {names} {advice}"));
+            warnings.push(format!("constant column(s) {names} {advice}"));
         }
         if let Some(target) = table.quality.get(features).filter(|column| column.is_constant()) {
             let name = &target.name;
-            warnings.push(format!("{written}: the target `{name}` is constant: there is nothing to learn from it"));
+            warnings.push(format!("the target `{name}` is constant: there is nothing to learn from it"));
         }
+        warnings.extend(self.row_numbers(table));
         warnings
+    }
+
+    /// Features that nobody asked for by name, and that look like numbers of rows rather than something measured.
+    fn row_numbers(&self, table: &InputTable) -> Option<String> {
+        let columns = table.feature_names.iter().zip(table.features.axis_iter(Axis(1)));
+        let by_pattern = columns.filter(|(name, _)| !self.features.contains(name));
+        // With a key, further numbers of rows are less likely than counts that happen to differ.
+        let is_number = |name: &str, values: &ArrayView1<'_, f64>| {
+            name.starts_with(PANDAS_INDEX) || (self.key.is_none() && are_different_integers(values))
+        };
+        let found: Vec<&str> =
+            by_pattern.filter(|(name, values)| is_number(name, values)).map(|(name, _)| name.as_str()).collect();
+        let more = found.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!found.is_empty()).then(|| {
+            format!(
+                "feature(s) {}{more} look like numbers of rows, of which a model learns nothing: make one the `key`, or put \
+                 them under `exclude`; name them in `features` if they are measured",
+                found[..found.len().min(SHOWN)].join(", ")
+            )
+        })
     }
 }
 
+/// Names in a message.
+const SHOWN: usize = 8;
+/// What pandas calls an index that has no name.
+const PANDAS_INDEX: &str = "__index_level_";
+/// Among fewer rows, counts differ by chance.
+const FEWEST_ROWS: usize = 20;
+
+/// Whether every row has another whole number.
+fn are_different_integers(values: &ArrayView1<'_, f64>) -> bool {
+    let is_whole = |value: &f64| value.is_finite() && value.fract() == 0.0;
+    if values.len() < FEWEST_ROWS || !values.iter().all(is_whole) {
+        return false;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+/// Squares of values beyond [`LARGEST`] overflow. Those of a column that has nothing above [`SMALLEST`] vanish, and with
+/// them all that tells its rows apart; beside larger values, such a value is as good as zero.
 fn check_sizes(table: &InputTable) -> Result<(), StageError> {
-    let too_large = |quality: &&ColumnQuality| quality.range.is_some_and(|(low, high)| low.abs().max(high) > LARGEST);
-    let Some(quality) = table.quality.iter().find(too_large) else { return Ok(()) };
+    let size = |quality: &ColumnQuality| quality.range.map_or(0.0, |(low, high)| low.abs().max(high));
+    let too_small = |size: f64| size > 0.0 && size < SMALLEST;
+    let Some(quality) = table.quality.iter().find(|quality| size(quality) > LARGEST || too_small(size(quality))) else {
+        return Ok(());
+    };
     let feature = table.feature_names.iter().position(|name| *name == quality.name);
     let value = |row: usize| match (feature, &table.target) {
         (Some(column), _) => table.features[[row, column]],
         (None, Some(target)) => target[row],
         (None, None) => 0.0,
     };
-    let row = (0..table.row_count).find(|row| value(*row).abs() > LARGEST).unwrap_or(0);
+    let (detail, limit) = if size(quality) > LARGEST {
+        ("is too large to compute with", format!("at most {LARGEST:e}"))
+    } else {
+        ("is too small to compute with, as is all of this column", format!("at least {SMALLEST:e}"))
+    };
+    let meant = |row: &usize| if size(quality) > LARGEST { value(*row).abs() > LARGEST } else { value(*row) != 0.0 };
+    let row = (0..table.row_count).find(meant).unwrap_or(0);
     let (path, place) = table.locate(row);
     Err(StageError::Store(StoreError::Invalid {
         path: path.to_owned(),
-        detail: format!("{:e} is too large to compute with", value(row)),
+        detail: format!("{:e} {detail}", value(row)),
         column: Some(quality.name.clone()),
         row: Some(place),
-        hint: format!("remove it, or choose other units (at most {LARGEST:e})"),
+        hint: format!("remove it, or choose other units ({limit})"),
     }))
 }

@@ -44,10 +44,14 @@ impl Source {
         let files = discover(stage.path.path())?.into_iter().map(InputFile::hashed).collect::<Result<Vec<_>, _>>()?;
         let hashes = files.iter().map(InputFile::sha256).collect::<Result<Vec<_>, _>>()?;
         let contents: Vec<_> = files.iter().zip(&hashes).map(|(file, hash)| json!([hash, file.hive])).collect();
-        let options = json!({
+        let mut options = json!({
             "key": stage.key, "features": stage.features, "target": stage.target,
             "extra": demand.columns, "trains": demand.trains,
         });
+        // Left out where it is empty, so that what was done before there was such an option stays.
+        if !stage.exclude.is_empty() {
+            options["exclude"] = json!(stage.exclude);
+        }
         let key = Key::new(&KIND, [("options", options), ("files", contents.into())]);
         let (stage, demand) = (stage.clone(), demand.clone());
         Ok(Self { stage, demand, key, files, hashes, table: OnceCell::new() })
@@ -85,15 +89,12 @@ impl Source {
         Ok(Rc::clone(self.table.get_or_init(|| table)))
     }
 
-    /// The rows, with what is worth saying about them said when they are read.
+    /// The rows, noted as read.
     pub fn load(&self, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
         let fresh = self.table.get().is_none();
         let table = self.table()?;
         if fresh {
             record.add_input(&table);
-            for warning in self.stage.warnings(&self.demand, &table) {
-                record.warn(&warning)?;
-            }
         }
         Ok(table)
     }

@@ -32,22 +32,20 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
+    /// Forgets what stages left, because they are all visited again.
+    pub fn begin_again(&mut self) {
+        self.tables.clear();
+        self.predictions.clear();
+        // The first is the resolved pipeline, which is no stage's.
+        self.files.truncate(1);
+    }
+
     pub fn event(&self, name: &str, fields: Json) -> Result<(), StoreError> {
-        let fields = match self.clean(fields) {
+        let fields = match self.redactor.clean_json(fields) {
             Json::Object(fields) => fields,
             _ => Map::new(),
         };
         self.events.append(Timestamp::now(), name, fields)
-    }
-
-    /// Secrets may hide in any text.
-    fn clean(&self, value: Json) -> Json {
-        match value {
-            Json::String(text) => self.redactor.clean(&text).into(),
-            Json::Array(items) => items.into_iter().map(|item| self.clean(item)).collect(),
-            Json::Object(fields) => fields.into_iter().map(|(name, value)| (name, self.clean(value))).collect(),
-            other => other,
-        }
     }
 
     /// Something happened to a piece of work.

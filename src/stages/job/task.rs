@@ -39,7 +39,8 @@ impl std::fmt::Display for Task {
         }
         write!(f, "{}", self.stage)?;
         match self.fold {
-            Some((fold, folds)) => write!(f, " / fold {} of {folds}", fold + 1),
+            // Counted from 0, as in the tables.
+            Some((fold, folds)) => write!(f, " / fold {fold} (of {folds})"),
             None => Ok(()),
         }
     }
@@ -65,6 +66,8 @@ pub trait Listener: Sync {
     /// Work goes on; it may take about so long.
     fn progress(&self, task: &Task, progress: &Progress, left: Option<Duration>);
     fn task_finished(&self, task: &Task, finished: &Finished);
+    /// Something that is as it should be, and worth a line.
+    fn note(&self, text: &str);
     /// Something the user should know.
     fn warning(&self, text: &str);
 }

@@ -16,7 +16,7 @@ use super::job::Key;
 use super::split::Folds;
 use super::{
     Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, PredictionFiles, Preparation,
-    RowCheck, Stage, StageError, StageKind, Work, lost,
+    RowCheck, Said, Stage, StageError, StageKind, Work, lost,
 };
 use crate::eval::normal::normal_quantile;
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, is_path};
@@ -74,18 +74,22 @@ impl Stage for Predict {
         self.output.iter().map(|output| (output.path(), self.writes_directory())).collect()
     }
 
+    fn missing(&self, context: &Context<'_>) -> Option<PathBuf> {
+        let source = context.rows_of(&self.input).ok()?;
+        score::targets(self, &source).into_iter().find(|file| !file.is_file())
+    }
+
     /// A file of scores has one writer: several folds, cases or stages would overwrite each other.
     fn check_placement(&self, placement: &mut Placement<'_>, problems: &mut Diagnostics) {
         let Some(output) = &self.output else { return };
-        let Placement { id, label, node, folds, ref mut seen, .. } = *placement;
-        let origin = node.origin_of(&["predict", "output"]);
+        let folds = placement.folds;
+        let origin = placement.node.origin_of(&["predict", "output"]);
         if folds > 1 {
             let message = format!("`output` with {folds} folds: only one model can write it");
             let help = "score with one model: split with `all: {}`, or use a published one";
             problems.push(Diagnostic::new(origin, message).help(help));
         }
-        let place = if label == "default" { id.to_owned() } else { format!("{label} / {id}") };
-        if let Some(other) = seen.insert(output.path().to_owned(), place) {
+        if let Some(other) = placement.claim(output.path(), self.writes_directory()) {
             let message = format!("`{}` is also the output of `{other}`", output.written());
             let help = "give each its own, for instance with `${matrix.…}` in the path";
             problems.push(Diagnostic::new(origin, message).help(help));
@@ -99,7 +103,7 @@ impl Stage for Predict {
             return Vec::new();
         }
         let identity = model.display().to_string();
-        let look = move |table: &InputTable, _| check_model(&model, table).map(|()| None);
+        let look = move |table: &InputTable, _| check_model(&model, table).map(|()| Said::default());
         vec![RowCheck { identity, look: Box::new(look) }]
     }
 

@@ -73,14 +73,7 @@ pub fn collect(stage: &Predict, source: &Source, done: &mut Collecting<'_, '_>) 
     refuse_overlap(stage, source)?;
     done.record.add_rows::<MetricRow>(done.task, &read_known(&done.entry.file(DRIFT))?)?;
     done.warn()?;
-    let Some(output) = &stage.output else { return Ok(()) };
-    let targets: Vec<PathBuf> = if stage.writes_directory() {
-        let target = |file: &Path| output.path().join(mirrored(source.stage.path.path(), file));
-        source.files().iter().map(|file| target(&file.path)).collect()
-    } else {
-        vec![output.path().to_owned()]
-    };
-    for (index, target) in targets.iter().enumerate() {
+    for (index, target) in targets(stage, source).iter().enumerate() {
         sweep(target);
         let from = done.entry.file(&part(index));
         let wanted = sha256_file(&from)?;
@@ -90,6 +83,16 @@ pub fn collect(stage: &Predict, source: &Source, done: &mut Collecting<'_, '_>) 
         done.record.add_file(target, wanted);
     }
     Ok(())
+}
+
+/// The files that are asked for, in the order of the input's.
+pub fn targets(stage: &Predict, source: &Source) -> Vec<PathBuf> {
+    let Some(output) = &stage.output else { return Vec::new() };
+    if !stage.writes_directory() {
+        return vec![output.path().to_owned()];
+    }
+    let target = |file: &Path| output.path().join(mirrored(source.stage.path.path(), file));
+    source.files().iter().map(|file| target(&file.path)).collect()
 }
 
 /// Scores of one input file, or of all, in a cache entry.

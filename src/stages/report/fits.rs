@@ -79,7 +79,7 @@ fn input(file: &ModelFile, feature: &str, target: &str) -> Option<InputTable> {
         return None;
     }
     let selection =
-        Selection { key: None, features: vec![feature.to_owned()], target: Some(target.to_owned()), extra: Vec::new() };
+        Selection { features: vec![feature.to_owned()], target: Some(target.to_owned()), ..Selection::default() };
     open(&discover(path).ok()?, &selection, InvalidPolicy::Error).ok()
 }
 

@@ -2,7 +2,7 @@
 
 use super::ingest::Source;
 use super::job::Key;
-use super::{Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
+use super::{Context, Demand, Job, Output, Preparation, RowCheck, Said, Stage, StageError, StageKind, Work};
 use crate::eval::folds::{Fold, holdout, kfold};
 use crate::gp::random::{StreamKey, below};
 use crate::pipeline::tree::{Entry, Node, Value};
@@ -179,7 +179,10 @@ impl Stage for Split {
         let split = self.clone();
         vec![RowCheck {
             identity: format!("{split:?}"),
-            look: Box::new(move |table, seed| split.divide(table, seed).map(|folds| Some(describe(&folds)))),
+            look: Box::new(move |table, seed| {
+                let split = Some(describe(&split.divide(table, seed)?));
+                Ok(Said { split, warnings: Vec::new() })
+            }),
         }]
     }
 

@@ -9,6 +9,7 @@ use crate::pipeline::{Diagnostic, Diagnostics, contains_reference, find, kind_of
 pub fn check(stage: &Entry, options: &Node, stages: &[Entry], problems: &mut Diagnostics) {
     check_target(stages, options, problems);
     check_inducing(options, problems);
+    check_noise(options, problems);
     check_deep(options, problems);
     check_gate(stages, stage, options, problems);
 }
@@ -96,6 +97,17 @@ fn check_target(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
             Diagnostic::new(origin, format!("training needs a target, and `{ingest}` has none"))
                 .help(format!("add `target: COLUMN` to `{ingest}`")),
         );
+    }
+}
+
+/// One noise, in one unit.
+fn check_noise(options: &Node, problems: &mut Diagnostics) {
+    if let Some(hyperparameters) = options.entry("hyperparameters")
+        && hyperparameters.node.entry("noise").is_some_and(|noise| noise.node.value != Value::Null)
+        && let Some(known) = hyperparameters.node.entry("noise_std")
+    {
+        let help = "`noise` is a variance in scaled units, `noise_std` a standard deviation in the target's: write one";
+        problems.push(Diagnostic::new(known.origin, "`noise` and `noise_std` exclude each other").help(help));
     }
 }
 

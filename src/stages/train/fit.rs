@@ -2,7 +2,7 @@
 
 use super::file::Provenance;
 use super::observer::{Checkpoints, FitObserver};
-use super::{Train, checkpoint, deep, model};
+use super::{Train, checkpoint, deep, model, rows};
 use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
@@ -44,19 +44,20 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
         StageError::Interrupted { .. } => StageError::Interrupted { kept },
         error => error,
     })?;
-    let (record, rows) = (&*job.record, &fold.train);
-    let summary = summary(context, record, job.task, &table, rows.len());
-    let file = model.to_file(Provenance { table: &table, rows, summary, options });
+    let (record, train) = (&*job.record, &fold.train);
+    let summary = summary(context, record, job.task, &table, train.len());
+    let file = model.to_file(Provenance { table: &table, rows: train, summary, options });
     file.save(&job.draft.file(MODEL_FILE))?;
     write_rows(&job.draft.file(TRACES), &traces)?;
     let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten().unwrap_or(f64::NAN);
-    let outcome = format!("{} rows, log-likelihood {likelihood:.2}", rows.len());
-    let mut warnings = model.warnings(stage);
+    let outcome = format!("{} rows, log-likelihood {likelihood:.2}", train.len());
+    let mut warnings = rows::warnings(&table, train);
+    warnings.extend(model.warnings(stage));
     warnings.extend(deep::skipped_warning(traces.iter().map(|row| row.phase.as_str())));
     let chains: Map<String, Json> =
         model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    let chains = if chains.is_empty() { Json::Null } else { json!({ "rows": rows.len(), "metrics": chains }) };
-    Ok(Work { rows: rows.len(), outcome, notes: json!({ "warnings": warnings, "chains": chains }) })
+    let chains = if chains.is_empty() { Json::Null } else { json!({ "rows": train.len(), "metrics": chains }) };
+    Ok(Work { rows: train.len(), outcome, notes: json!({ "warnings": warnings, "chains": chains }) })
 }
 
 /// Where an earlier attempt at the same work left off. Work that is asked for again begins again, unless this very

@@ -13,20 +13,24 @@ mod observer;
 mod options;
 mod predictor;
 mod publish;
+mod rows;
 mod tensors;
 
 pub use model::TrainedModel;
 pub use options::{Method, Train};
 
 use super::job::{Key, Record};
+use super::split::Split;
 use super::{
-    Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Stage,
-    StageError, StageKind, Work,
+    Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Said, Stage,
+    StageError, StageKind, Work, loops,
 };
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
+use crate::store::model::model_path;
 use crate::store::{CacheEntry, MODEL_FILE};
 use serde_json::{Value as Json, json};
-use std::path::Path;
+use std::any::Any;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// The declaration of the kind.
@@ -34,12 +38,17 @@ pub static KIND: StageKind = StageKind {
     language: Kind {
         links: &[Link::to("input", &["split"])],
         presets: options::PRESETS,
+        used_by: options::USED_BY,
         check: check::check,
         ..Kind::new::<Train>("train", "Trains one model per fold.")
     },
     version: 7,
     read: super::read::<Train>,
 };
+
+fn as_split(stage: &dyn Stage) -> Option<&Split> {
+    (stage as &dyn Any).downcast_ref()
+}
 
 impl Stage for Train {
     fn kind(&self) -> &'static StageKind {
@@ -86,34 +95,52 @@ impl Stage for Train {
         Some(memory::training(self, rows, features))
     }
 
+    /// With a condition it may rightly be absent.
+    fn missing(&self, _: &Context<'_>) -> Option<PathBuf> {
+        let published = self.publish.iter().filter(|_| self.publish_if.is_none());
+        published.map(|directory| model_path(directory.path())).find(|file| !file.is_file())
+    }
+
     /// A published model is one model: several cases or folds would overwrite each other.
     fn check_placement(&self, placement: &mut Placement<'_>, problems: &mut Diagnostics) {
         let (cases, folds) = (placement.cases, placement.folds);
-        if self.publish.is_some() && (cases > 1 || folds > 1) {
-            let origin = placement.node.origin_of(&["train", "publish"]);
+        let Some(publish) = &self.publish else { return };
+        let origin = placement.node.origin_of(&["train", "publish"]);
+        if cases > 1 || folds > 1 {
             let message =
                 format!("`publish` with {cases} case(s) and {folds} fold(s): only one model can be published");
             let help = "train it in a pipeline without matrix and with `all: {}`";
             problems.push(Diagnostic::new(origin, message).help(help));
+        } else if let Some(other) = placement.claim(publish.path(), true) {
+            let message = format!("`{}` is also where `{other}` publishes", publish.written());
+            problems.push(Diagnostic::new(origin, message).help("give each model its own directory"));
         }
     }
 
-    fn row_checks(&self, _: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
-        if !self.takes_one_feature() {
-            return Vec::new();
+    fn row_checks(&self, stages: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
+        let split = stages.iter().find(|(id, _)| *id == self.input).and_then(|(_, stage)| as_split(*stage)).cloned();
+        let mut checks: Vec<RowCheck> = split.map(rows::check).into_iter().collect();
+        if self.takes_one_feature() {
+            let (identity, train) = (self.used().to_string(), self.clone());
+            let look = move |table: &crate::store::InputTable, _| {
+                model::check_features(&train, &table.feature_names).map(|()| Said::default())
+            };
+            checks.push(RowCheck { identity, look: Box::new(look) });
         }
-        let (identity, train) = (self.used().to_string(), self.clone());
-        let look = move |table: &crate::store::InputTable, _| {
-            model::check_features(&train, &table.feature_names).map(|()| None)
-        };
-        vec![RowCheck { identity, look: Box::new(look) }]
+        checks
     }
 
     fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {
         let (folds, options) = (context.folds_of(&self.input)?, self.key_options());
         let key = |fold: u32| {
             let (input, fold, seed) = (json!(folds.key.hash), json!(fold), json!(context.seed));
-            Key::new(&KIND, [("options", options.clone()), ("input", input), ("fold", fold), ("seed", seed)])
+            let parts = [("options", options.clone()), ("input", input), ("fold", fold), ("seed", seed)];
+            // Rounding decides where a chain goes: that of other loops is another one.
+            if self.method.is_deep() {
+                let [options, input, fold, seed] = parts;
+                return Key::new(&KIND, [options, input, fold, seed, ("openblas", json!(loops()))]);
+            }
+            Key::new(&KIND, parts)
         };
         let keys: Vec<Key> = (0..context.folds).map(key).collect();
         let model =

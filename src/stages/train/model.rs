@@ -55,6 +55,7 @@ pub fn fit(
     let y = target.select(Axis(0), &fold.train);
     let scaling = Scaling::fit(x.view(), y.view(), stage.scale.features);
     let (x, y) = (scaling.features(x.view()), scaling.target(y.view()));
+    let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
     let (x_view, y_view) = (x.view(), y.view());
     let mut local_fit = None;
     let predictor = match stage.method {

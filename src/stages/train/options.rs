@@ -7,7 +7,7 @@ use crate::gp::kernel::{Hyperparameters, Kernel, StationaryOptions};
 use crate::gp::neighbours::{LocalChoice, LocalOptions};
 use crate::gp::scaling::FeatureScaling;
 use crate::gp::sparse::SparseOptions;
-use crate::pipeline::{FilePath, Preset};
+use crate::pipeline::{FilePath, Preset, UsedBy};
 use crate::stages::StageError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,17 @@ pub const PRESETS: &[Preset] = &[
         options: "{ local: false, em: { particles: 50, exchanges: 5, hyperparameters: false, sampler: { pcn: {} }, final_transitions: 0 } }",
     },
     Preset { key: "method", value: "deep_gp", options: "{ deep: { hidden: { method: full } } }" },
+];
+
+/// Options that not every method uses. Whoever adds one says here who uses it.
+pub const USED_BY: &[UsedBy] = &[
+    UsedBy::new("ard", "method", &["gp", "sparse_gp"]),
+    UsedBy::new("inducing", "method", &["sparse_gp", "stride"]),
+    UsedBy::new("deep", "method", &["deep_gp", "stride"]),
+    UsedBy::new("em", "method", &["deep_gp", "stride"]),
+    UsedBy::new("em.exchanges", "method", &["stride"]),
+    UsedBy { default: "composition", ..UsedBy::new("deep.u_min", "deep.architecture", &["convolution", "injective"]) },
+    UsedBy { default: "composition", ..UsedBy::new("deep.u_max", "deep.architecture", &["convolution", "injective"]) },
 ];
 
 /// Trains one model per fold.
@@ -218,4 +229,46 @@ fn training_position(row: u64, train: &[usize]) -> Result<u64, StageError> {
         what: format!("`inducing.rows` names row {row}, which is not a training row of this fold"),
         hint: "name rows that every fold trains on, or let `count` choose".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Options that every method uses, and those that are about the stage rather than its model.
+    const USED_BY_ALL: [&str; 8] =
+        ["input", "method", "scale", "kernel", "hyperparameters", "preset", "publish", "publish_if"];
+    const METHODS: [&str; 4] = ["gp", "sparse_gp", "deep_gp", "stride"];
+
+    fn used(method: &str, options: &Json) -> Json {
+        let mut all = json!({ "input": "folds", "method": method });
+        if let (Some(all), Some(options)) = (all.as_object_mut(), options.as_object()) {
+            all.extend(options.clone());
+        }
+        serde_json::from_value::<Train>(all).map_or(Json::Null, |train| train.used())
+    }
+
+    /// What is said of an option is true: it is in the key of those who use it, and of nobody else.
+    #[test]
+    fn every_option_says_who_uses_it() {
+        let schema = schemars::schema_for!(Train).to_value();
+        for name in schema["properties"].as_object().into_iter().flat_map(|properties| properties.keys()) {
+            let declared = USED_BY.iter().any(|used| used.option == name);
+            assert!(declared != USED_BY_ALL.contains(&name.as_str()), "who uses `{name}`?");
+        }
+        for used_by in USED_BY.iter().filter(|used_by| used_by.decider == "method") {
+            let options = match used_by.option {
+                "ard" => json!({ "ard": true }),
+                "inducing" => json!({ "inducing": { "count": 7 } }),
+                "deep" => json!({ "deep": { "layers": 3 } }),
+                "em" => json!({ "em": { "particles": 3 } }),
+                "em.exchanges" => json!({ "em": { "exchanges": 4 } }),
+                other => unreachable!("an example of `{other}`"),
+            };
+            for method in METHODS {
+                let counts = used(method, &options) != used(method, &json!({}));
+                assert_eq!(counts, used_by.values.contains(&method), "{} with {method}", used_by.option);
+            }
+        }
+    }
 }

@@ -117,7 +117,10 @@ fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (B
         if !selected {
             continue;
         }
-        if seen_lately(&history.results, run, now) {
+        if let Some(link) = linked(&history.results, run) {
+            let reason = format!("{} is a link: what it leads to is not this directory's", link.display());
+            kept_back.push(KeptBack { id: run.id.clone(), reason });
+        } else if seen_lately(&history.results, run, now) {
             let reason = "it was active within a day and may be in progress".to_owned();
             kept_back.push(KeptBack { id: run.id.clone(), reason });
         } else {
@@ -130,6 +133,13 @@ fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (B
         kept_back.push(KeptBack { id: needed, reason: format!("run {by}, which is kept, reads its files") });
     }
     (going, kept_back)
+}
+
+/// A directory of the run that is a link: what lies there may be anybody's.
+fn linked(results: &ResultsDir, run: &Run) -> Option<PathBuf> {
+    let models = results.root().join("models");
+    let of_models = names(&models).into_iter().map(|pipeline| models.join(pipeline).join(run.id.as_str()));
+    of_models.chain([results.run_dir(&run.id)]).find(|directory| directory.is_symlink())
 }
 
 fn is_selected(run: &Run, newer_succeeded: usize, conditions: &PruneConditions, now: Timestamp) -> bool {
@@ -208,7 +218,10 @@ impl Needs {
             names(&group).into_iter().map(move |name| (group.join(&name), name))
         };
         let all = names(&root).into_iter().flat_map(below);
-        let useless = |(_, name): &(PathBuf, String)| is_key(name) && !self.entries.contains(name);
+        // An entry of an older program, or a damaged one, is of no use to any run.
+        let cache = Cache::new(results);
+        let useless =
+            |(_, name): &(PathBuf, String)| is_key(name) && !(self.entries.contains(name) && cache.contains(name));
         all.filter(useless).map(|(path, _)| path).collect()
     }
 

@@ -47,7 +47,7 @@ pub(super) fn collect(file: &Path, frame: impl FnOnce() -> PolarsResult<LazyFram
         // Polars appends the query plan, which says nothing to a user.
         let error = error.lines().next().unwrap_or_default();
         let hint = "the file is damaged: remove it and run again";
-        StoreError::invalid(file, format!("cannot be read: {error}"), hint)
+        StoreError::while_reading(file, error, || StoreError::invalid(file, format!("cannot be read: {error}"), hint))
     })
 }
 

@@ -97,10 +97,17 @@ impl FilePart<'_> {
     }
 }
 
+fn changed(file: &InputFile) -> StoreError {
+    let hint = "wait until its writer is done; replace files by renaming rather than in place";
+    StoreError::invalid(&file.path, "the file changed while it was read", hint)
+}
+
 /// Parquet files, read one after the other.
 pub(super) struct Batches {
     files: Vec<InputFile>,
     known: Vec<FileSummary>,
+    /// What the files were when reading began.
+    identities: Vec<String>,
     wanted: BTreeSet<String>,
     advice: &'static str,
     next: usize,
@@ -114,8 +121,9 @@ impl Batches {
         schema: InputSchema,
         wanted: BTreeSet<String>,
         advice: &'static str,
-    ) -> Self {
-        Self { files, known: schema.files, wanted, advice, next: 0, open: None }
+    ) -> Result<Self, StoreError> {
+        let identities = files.iter().map(InputFile::identity).collect::<Result<_, _>>()?;
+        Ok(Self { files, known: schema.files, identities, wanted, advice, next: 0, open: None })
     }
 
     pub(super) fn known(&self) -> &[FileSummary] {
@@ -126,8 +134,7 @@ impl Batches {
         let (file, known) = (&self.files[self.next], &self.known[self.next]);
         let reader = reader(&file.path).map_err(StoreError::vanished)?;
         if summary(file, &reader)? != *known {
-            let hint = "wait until its writer is done; replace files by renaming rather than in place";
-            return Err(StoreError::invalid(&file.path, "the file changed while it was read", hint));
+            return Err(changed(file));
         }
         let fields = reader.builder.schema().fields().iter().enumerate();
         let wanted = fields.filter(|(_, field)| self.wanted.contains(field.name()));
@@ -153,6 +160,10 @@ impl Batches {
                 batch
             } else {
                 self.next += 1;
+                // Rows of before and rows of after are those of no file: one that is written in place shows now at the latest.
+                if self.files[index].identity()? != self.identities[index] {
+                    return Err(changed(&self.files[index]));
+                }
                 let promised = self.known[index].rows;
                 if offset != promised {
                     let detail = format!("its footer promises {promised} rows, but it has {offset}");

@@ -5,6 +5,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use arrow::error::ArrowError;
 
+use crate::store::atomic::hex;
+
 /// Types that become `f64`: all integers, floats and decimals; booleans as 0 and 1.
 pub(super) fn is_number(data_type: &DataType) -> bool {
     match data_type {
@@ -14,10 +16,13 @@ pub(super) fn is_number(data_type: &DataType) -> bool {
     }
 }
 
-/// Types that identify rows: integers, text, booleans, dates, decimals (databases export ids as such).
+/// Bytes of a UUID, which is what readers of Parquet get for one.
+const UUID: i32 = 16;
+
+/// Types that identify rows: UUIDs, integers, text, booleans, dates, decimals (databases export ids as such).
 pub(crate) fn is_key(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Boolean | DataType::Date32 | DataType::Date64 => true,
+        DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::FixedSizeBinary(UUID) => true,
         DataType::Dictionary(_, value) => is_key(value),
         other => other.is_integer() || other.is_decimal() || is_text(other),
     }
@@ -47,6 +52,11 @@ pub(super) fn same_kind(left: &DataType, right: &DataType) -> bool {
     plain(left) == plain(right)
 }
 
+/// The same, or both numbers, which all become `f64`.
+pub(super) fn same_number(left: &DataType, right: &DataType) -> bool {
+    same_kind(left, right) || (is_number(left) && is_number(right))
+}
+
 /// A column as numbers; nulls stay nulls.
 pub(super) fn numbers(column: &ArrayRef) -> Result<Float64Array, ArrowError> {
     Ok(cast(column, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
@@ -57,5 +67,15 @@ pub(crate) fn text(column: &ArrayRef) -> Result<StringArray, ArrowError> {
     if *column.data_type() == DataType::Null {
         return Ok(StringArray::new_null(column.len()));
     }
+    if let Some(ids) = column.as_fixed_size_binary_opt().filter(|ids| ids.value_length() == UUID) {
+        return Ok(ids.iter().map(|id| id.map(uuid)).collect());
+    }
     Ok(cast(column, &DataType::Utf8)?.as_string::<i32>().clone())
+}
+
+/// `01234567-89ab-cdef-0123-456789abcdef`
+fn uuid(bytes: &[u8]) -> String {
+    let digits = hex(bytes);
+    let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default();
+    [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }

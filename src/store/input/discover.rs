@@ -55,7 +55,8 @@ impl InputFile {
         Ok(self.hashed.as_ref().is_some_and(|(known, _)| *known == now))
     }
 
-    fn identity(&self) -> Result<String, StoreError> {
+    /// What tells, without reading it, that the file has changed.
+    pub(super) fn identity(&self) -> Result<String, StoreError> {
         source_of(&self.path).identity(&self.path).map_err(StoreError::vanished)
     }
 }

@@ -72,7 +72,7 @@ pub fn open(files: &[InputFile], selection: &Selection, policy: InvalidPolicy) -
     let resolved = schema.resolve(selection)?;
     let mut table = TableBuilder::with_room(&schema, &resolved)?;
     let names = resolved.names().into_iter().map(str::to_owned).collect();
-    let mut batches = Batches::new(files.to_vec(), schema, names, "leave this partition out of features and target");
+    let mut batches = Batches::new(files.to_vec(), schema, names, "leave this partition out of features and target")?;
     while let Some(part) = batches.next_part()? {
         table.add(&part, &resolved)?;
     }

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use arrow::datatypes::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::Length as _;
 
 use super::InputFile;
-use super::column::same_kind;
+use super::column::{same_kind, same_number};
 use super::source::{Contents, source_of};
 use crate::store::StoreError;
 use crate::store::guard::guarded;
@@ -81,6 +83,15 @@ impl FileSummary {
 
     /// Refuses a column that is not what it is in the `first` file.
     pub(super) fn check_like(&self, first: &Self, name: &str) -> Result<(), StoreError> {
+        self.check_alike(first, name, same_kind)
+    }
+
+    /// The same for a column that is read as numbers, whatever their type in either file.
+    pub(super) fn check_numbers(&self, first: &Self, name: &str) -> Result<(), StoreError> {
+        self.check_alike(first, name, same_number)
+    }
+
+    fn check_alike(&self, first: &Self, name: &str, alike: fn(&DataType, &DataType) -> bool) -> Result<(), StoreError> {
         let like = format!("the first file, {}", first.path.display());
         let hint = "give every file of an input the same columns, or read them as separate inputs";
         let Some(expected) = first.column(name) else { return Ok(()) };
@@ -88,7 +99,7 @@ impl FileSummary {
             let detail = format!("this file lacks a column that is in {like}");
             return Err(StoreError::invalid_column(&self.path, name, detail, hint));
         };
-        if found.partition != expected.partition || !same_kind(&found.data_type, &expected.data_type) {
+        if found.partition != expected.partition || !alike(&found.data_type, &expected.data_type) {
             let describe = |column: &ColumnInfo| {
                 if column.partition { "a partition".to_owned() } else { column.data_type.to_string() }
             };
@@ -120,12 +131,37 @@ pub(super) fn reader(path: &Path) -> Result<OpenFile, StoreError> {
     check_magic(path, &contents)?;
     let builder =
         guarded(|| ParquetRecordBatchReaderBuilder::try_new(contents)).map_err(|error| damaged(path, &error))?;
+    check_codecs(path, builder.metadata())?;
     Ok(OpenFile { builder, bytes })
+}
+
+/// Refuses what is whole and only compressed in a way that is not read here.
+fn check_codecs(path: &Path, metadata: &ParquetMetaData) -> Result<(), StoreError> {
+    let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
+    let unknown = columns.map(ColumnChunkMetaData::compression).find_map(|codec| match codec {
+        Compression::BROTLI(_) => Some("Brotli"),
+        Compression::LZO => Some("LZO"),
+        _ => None,
+    });
+    unknown.map_or(Ok(()), |codec| {
+        let hint = "write it again with zstd, snappy, gzip, lz4 or without compression";
+        Err(StoreError::invalid(path, format!("compressed with {codec}, which is not read here"), hint))
+    })
 }
 
 /// The error for contents that the Parquet reader refuses.
 pub(super) fn damaged(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError::invalid(path, format!("not readable as Parquet: {error}"), DAMAGED)
+    let text = error.to_string();
+    StoreError::while_reading(path, &text, || {
+        if text.to_lowercase().contains("encrypt") {
+            return encrypted(path);
+        }
+        StoreError::invalid(path, format!("not readable as Parquet: {text}"), DAMAGED)
+    })
+}
+
+fn encrypted(path: &Path) -> StoreError {
+    StoreError::invalid(path, "an encrypted Parquet file", "decrypt it first")
 }
 
 /// Tells other files and unfinished ones apart, before a parser gives a message about bytes.
@@ -146,7 +182,7 @@ fn check_magic(path: &Path, contents: &Contents) -> Result<(), StoreError> {
             "an incomplete Parquet file: its end is missing",
             "write or copy it again, and wait until that is done",
         )),
-        (b"PARE", _) => Err(StoreError::invalid(path, "an encrypted Parquet file", "decrypt it first")),
+        (b"PARE", _) => Err(encrypted(path)),
         _ if bytes == 0 => Err(StoreError::invalid(path, "not a Parquet file: it is empty (0 bytes)", DAMAGED)),
         _ => Err(StoreError::invalid(path, "not a Parquet file", "convert it, for instance with `stride-pipe import`")),
     }

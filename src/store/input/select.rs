@@ -20,6 +20,8 @@ pub struct Selection {
     /// Names or patterns (`f*`). Patterns look at the columns in the files, and leave out key, target and extra columns;
     /// partition columns are features only by name.
     pub features: Vec<String>,
+    /// Names or patterns of columns that no pattern makes features; those that are named are features all the same.
+    pub exclude: Vec<String>,
     pub target: Option<String>,
     /// Columns to read as text.
     pub extra: Vec<String>,
@@ -32,7 +34,8 @@ impl Selection {
             let glob = GlobBuilder::new(pattern).literal_separator(false).build();
             glob.is_ok_and(|glob| glob.compile_matcher().is_match(name))
         };
-        self.features.iter().any(|pattern| pattern == name || glob(pattern))
+        let matches = |patterns: &[String]| patterns.iter().any(|pattern| pattern == name || glob(pattern));
+        self.features.iter().any(|feature| feature == name) || (matches(&self.features) && !matches(&self.exclude))
     }
 }
 
@@ -84,6 +87,8 @@ impl InputSchema {
 struct Patterns {
     /// Names, and what they match where they are patterns.
     wanted: Vec<(String, Option<GlobMatcher>)>,
+    /// What patterns leave out.
+    excluded: Vec<(String, Option<GlobMatcher>)>,
     taken: BTreeSet<String>,
 }
 
@@ -97,11 +102,17 @@ impl Patterns {
             Ok((pattern.clone(), matcher))
         };
         let wanted = selection.features.iter().map(compile).collect::<Result<_, StoreError>>()?;
-        Ok(Self { wanted, taken })
+        let excluded = selection.exclude.iter().map(compile).collect::<Result<_, StoreError>>()?;
+        Ok(Self { wanted, excluded, taken })
     }
 
     fn matches(&self, matcher: &GlobMatcher, column: &ColumnInfo) -> bool {
-        !column.partition && !self.taken.contains(&column.name) && matcher.is_match(&column.name)
+        let excluded = |(name, matcher): &(String, Option<GlobMatcher>)| match matcher {
+            Some(matcher) => matcher.is_match(&column.name),
+            None => *name == column.name,
+        };
+        (!column.partition && !self.taken.contains(&column.name) && matcher.is_match(&column.name))
+            && !self.excluded.iter().any(excluded)
     }
 
     /// The features of a file, in its column order, each once.
@@ -237,8 +248,11 @@ fn check_same(
     patterns: &Patterns,
     resolved: &Resolved,
 ) -> Result<(), StoreError> {
-    for name in resolved.names() {
+    for name in resolved.key.iter().chain(&resolved.extra) {
         file.check_like(first, name)?;
+    }
+    for name in resolved.features.iter().chain(&resolved.target) {
+        file.check_numbers(first, name)?;
     }
     for name in patterns.features(file) {
         if !resolved.features.contains(&name) {

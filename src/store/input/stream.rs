@@ -13,6 +13,8 @@ use crate::store::StoreError;
 
 /// Larger numbers have squares, or sums of squares, beyond floating point.
 pub const LARGEST: f64 = 1e150;
+/// Smaller numbers have squares that vanish.
+pub const SMALLEST: f64 = 1e-160;
 
 /// The columns to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,7 +68,7 @@ impl Columns {
     /// Finds the columns, and checks them in every file.
     pub fn find(schema: &InputSchema, wanted: &Wanted) -> Result<Self, StoreError> {
         let Wanted { features, key, target, .. } = wanted.clone();
-        schema.resolve(&Selection { key, features, target, extra: Vec::new() })?;
+        schema.resolve(&Selection { key, features, target, ..Selection::default() })?;
         let named = schema.files.first().map_or(&[][..], |file| &file.columns);
         let field = |name: &String| {
             let column = named.iter().find(|column| column.name == *name)?;
@@ -141,7 +143,7 @@ impl ParquetChunks {
         let columns = Columns::find(&schema, wanted)?;
         let Wanted { features, key, target, keep } = wanted;
         let names = features.iter().chain(key).chain(target).chain(keep).cloned().collect();
-        Ok(Self { batches: Batches::new(files, schema, names, ADVICE), columns })
+        Ok(Self { batches: Batches::new(files, schema, names, ADVICE)?, columns })
     }
 
     pub const fn columns(&self) -> &Columns {

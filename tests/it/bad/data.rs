@@ -184,7 +184,7 @@ const COLUMNS: [Case; 19] = [
     Case::new("key_list", 65, "lists as keys", |s| column(s, "id", list_column())),
 ];
 
-const VALUES: [Case; 13] = [
+const VALUES: [Case; 16] = [
     Case::new("value_nan", 65, "NaN in a feature", |s| one(s, "a", 7, Some(f64::NAN))),
     Case::new("value_infinite", 65, "infinity in a feature", |s| one(s, "b", 0, Some(f64::INFINITY))),
     Case::new("value_null", 65, "null in a feature", |s| one(s, "a", 19, None)),
@@ -207,6 +207,13 @@ const VALUES: [Case; 13] = [
     }),
     Case::new("value_huge_feature", 65, "a feature whose squares overflow", |s| one(s, "a", 4, Some(1e308))),
     Case::new("value_huge_target", 65, "a target whose squares overflow", |s| one(s, "y", 4, Some(-1e308))),
+    Case::new("value_tiny_feature", 65, "a feature whose squares vanish", |s| {
+        column(s, "a", floats(|row| row as f64 * 1e-170));
+    }),
+    Case::new("value_tiny_target", 65, "a target whose squares vanish", |s| {
+        column(s, "y", floats(|row| row as f64 * -1e-170));
+    }),
+    Case::new("value_tiny_beside_others", 0, "one tiny value among others: fine", |s| one(s, "a", 4, Some(1e-300))),
     Case::new("value_constant_feature", 0, "a constant feature: a warning", |s| column(s, "b", floats(|_| 1.5))),
     Case::new("value_constant_target", 0, "a constant target: a warning", |s| column(s, "y", floats(|_| 1.5))),
     Case::new("value_booleans", 0, "booleans as a feature: fine", |s| {

@@ -285,3 +285,38 @@ fn the_current_directory_can_be_the_output() {
     command.current_dir(sandbox.path("here")).args(["run", "p.yaml", "--quiet", "--results", "../results"]);
     crate::sandbox::Ran::from(&command.output().unwrap()).succeeded();
 }
+
+/// A file that is written in place while it is read would give rows of before and rows of after.
+#[test]
+fn an_input_that_is_overwritten_while_it_is_scored_is_refused() {
+    use std::io::Read as _;
+    let sandbox = published(GP);
+    rows(&sandbox.path("big.parquet"), 0..600_000);
+    let words = "score --model models/m --input big.parquet --output - --key id --quiet".split(' ');
+    let mut job = sandbox.command().args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = job.stdout.take().unwrap();
+    // The first bytes are there, and the rest has to wait for its reader.
+    stdout.read_exact(&mut [0; 1]).unwrap();
+    let bytes = fs::read(sandbox.path("big.parquet")).unwrap();
+    fs::write(sandbox.path("big.parquet"), bytes).unwrap();
+    let mut rest = Vec::new();
+    stdout.read_to_end(&mut rest).unwrap();
+    let ran = Ran::from(&job.wait_with_output().unwrap());
+    assert_eq!(ran.code, 65, "{}", ran.stderr);
+    assert!(ran.stderr.contains("big.parquet: the file changed while it was read"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_pipe_is_not_replaced() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let sandbox = published(GP);
+    rows(&sandbox.path("good.parquet"), 0..20);
+    assert!(Command::new("mkfifo").arg(sandbox.path("out.parquet")).status().unwrap().success());
+    std::os::unix::fs::symlink("out.parquet", sandbox.path("link.parquet")).unwrap();
+    for output in ["out.parquet", "link.parquet"] {
+        let ran = sandbox.run(&format!("score --model models/m --input good.parquet --output {output}"));
+        assert_eq!(ran.code, 73, "{}", ran.stderr);
+        assert!(ran.stderr.contains("it is a pipe, a socket or a device"), "{}", ran.stderr);
+        assert!(fs::metadata(sandbox.path(output)).unwrap().file_type().is_fifo());
+    }
+}

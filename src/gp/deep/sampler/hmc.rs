@@ -35,7 +35,7 @@ pub struct HmcOptions {
     #[schemars(range(min = 0))]
     pub transitions: u32,
     /// Steps per transition.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 10_000))]
     pub leapfrog: u32,
     /// Share of proposals that are accepted, at which step sizes aim.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
