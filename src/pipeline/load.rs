@@ -6,7 +6,7 @@ use super::links;
 use super::merge::{Exclusive, merge};
 use super::reference::{Scope, substitute};
 use super::tree::{Entry, Node, Origin, Value, parse};
-use super::{Diagnostic, Diagnostics, matrix, overrides, schema};
+use super::{Diagnostic, Diagnostics, Param, matrix, overrides, params, schema};
 use serde_json::Value as Json;
 use std::cell::Cell;
 
@@ -27,6 +27,8 @@ pub struct Loaded {
     pub seed: i64,
     /// The results directory as written.
     pub results: Option<String>,
+    /// What the run was given.
+    pub params: Vec<Param>,
     /// The cases, in order.
     pub cases: Vec<CaseSpec>,
     /// Text that came from the environment and must not be written anywhere.
@@ -131,7 +133,9 @@ fn load(language: &Language, text: &str, sets: &[String], env: Environment<'_>) 
         secrets.collect(node);
     }
     let cases = cases.into_iter().flatten().collect();
-    Ok(Loaded { name: text(name).unwrap_or_default(), seed, results: text(results), cases, secrets: secrets.0 })
+    let params = params::given(&root, sets, &scope);
+    let (name, results) = (text(name).unwrap_or_default(), text(results));
+    Ok(Loaded { name, seed, results, params, cases, secrets: secrets.0 })
 }
 
 /// Header values that came from a reference are checked once they are known.
