@@ -22,7 +22,7 @@ RESULTS = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "results")
 HEADLINE = "smse"
 STATUS = alt.Scale(domain=["succeeded", "failed", "interrupted"], range=["#2a9d6f", "#d1495b", "#e0a526"])
 COLOURS = alt.Scale(range=["#1f77b4", "#e07a1f", "#2a9d6f", "#8a4fb0", "#d1495b", "#6b7280", "#0e9aa7", "#b5892e"])
-BELOW = alt.Legend(orient="bottom", columns=4)
+BELOW = alt.Legend(orient="bottom", columns=3)
 THRESHOLDS = {"variance_ratio": 3.0, "share_outside_range": 0.1, "rows_invalid": 1.0}
 # More points than this say nothing more, and take the browser long to draw.
 POINTS = 2000
@@ -205,7 +205,8 @@ def predicted(run_id):
             show(ideal + drawn)
     with right:
         st.subheader("Predicted against true")
-        rows = query(f"SELECT key, \"case\", y_true, y_mean, y_std FROM predictions WHERE run_id = ? AND y_true IS NOT NULL USING SAMPLE reservoir({POINTS} ROWS) REPEATABLE (1)", run_id)
+        of_run = "SELECT key, \"case\", y_true, y_mean, y_std FROM predictions WHERE run_id = ? AND y_true IS NOT NULL"
+        rows = query(f"FROM ({of_run}) USING SAMPLE reservoir({POINTS} ROWS) REPEATABLE (1)", run_id)
         if rows.empty:
             st.caption("No predictions with true values.")
         else:

@@ -123,12 +123,15 @@ def serve(app, port, words):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=pathlib.Path, help="the results directory")
+    parser.add_argument("results", type=pathlib.Path, nargs="?", default="results", help="the results directory")
+    parser.add_argument("--install-only", action="store_true", help="make the environment, and start nothing")
     parser.add_argument("--port", type=int, default=8088)
     parser.add_argument("--home", type=pathlib.Path, help="where Superset keeps what you change; default: ~/.local/state/stride-pipe")
     parser.add_argument("--stride-pipe", help="the program; default: that of the search path")
     arguments = parser.parse_args()
     place = environment("superset", silence)
+    if arguments.install_only:
+        return
     inside = place / "bin/python"
     if not os.path.samefile(sys.prefix, place):
         os.execv(inside, [str(inside), __file__, *sys.argv[1:]])

@@ -54,7 +54,14 @@ struct Reader {
 }
 
 /// Opens the database of its first argument and performs what it reads.
-const SCRIPT: &str = "import sys, duckdb\nwith duckdb.connect(sys.argv[1]) as db: db.execute(sys.stdin.read())";
+const SCRIPT: &str = "\
+import sys, duckdb
+try:
+    with duckdb.connect(sys.argv[1]) as db:
+        db.execute(sys.stdin.read())
+except duckdb.Error as error:
+    sys.exit(str(error))
+";
 
 impl Reader {
     /// The program, if it is there and knows DuckDB.
@@ -85,8 +92,7 @@ impl Reader {
         }
         let output = child.wait_with_output().map_err(text)?;
         let said = String::from_utf8_lossy(&output.stderr);
-        // Of a Python error the last lines say what it is.
-        if output.status.success() { Ok(()) } else { Err(said.rsplit("\nduckdb.").next().unwrap_or(&said).to_owned()) }
+        if output.status.success() { Ok(()) } else { Err(said.into_owned()) }
     }
 }
 
@@ -95,11 +101,11 @@ fn find(given: Option<&Path>) -> Result<Reader, Failure> {
         --database out and give what is printed to your own DuckDB";
     let usage = |problem: String| Failure::new(exit::MISSING_INPUT, format!("stride-pipe: {problem}\n{advice}"));
     match given {
-        Some(program) => Reader::new(program.as_os_str())
-            .ok_or_else(|| usage(format!("{} is neither a duckdb program nor a Python that has DuckDB", program.display()))),
-        None => ["duckdb", "python3", "python"]
-            .iter()
-            .find_map(|program| Reader::new(OsStr::new(program)))
-            .ok_or_else(|| usage("neither the program duckdb nor a Python that has it is on the search path".to_owned())),
+        Some(program) => Reader::new(program.as_os_str()).ok_or_else(|| {
+            usage(format!("{} is neither a duckdb program nor a Python that has DuckDB", program.display()))
+        }),
+        None => ["duckdb", "python3", "python"].iter().find_map(|program| Reader::new(OsStr::new(program))).ok_or_else(
+            || usage("neither the program duckdb nor a Python that has it is on the search path".to_owned()),
+        ),
     }
 }

@@ -96,7 +96,7 @@ fn params(request: &ScoreRequest, run_id: &RunId) -> Vec<ParamRow> {
         value: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
         origin: "set".to_owned(),
     };
-    options[STAGE].as_object().into_iter().flatten().map(row).collect()
+    options[STAGE].as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).map(row).collect()
 }
 
 /// What was asked for, to be shown and compared as the options of a pipeline are. JSON is YAML.

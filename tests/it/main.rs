@@ -9,6 +9,7 @@
 
 mod architecture;
 mod bad;
+mod boards;
 mod cache;
 mod cli;
 mod commands;
@@ -76,3 +77,4 @@ mod store_results;
 mod tables;
 mod text;
 mod timestamps;
+mod views;

@@ -1,7 +1,7 @@
 """Opens a dashboard in headless Chromium and prints, as JSON, what is on it.
 
     python boards.py superset ADDRESS PASSWORD [DIRECTORY_FOR_SCREENSHOTS]
-    python boards.py streamlit ADDRESS [DIRECTORY_FOR_SCREENSHOTS]
+    python boards.py streamlit ADDRESS RUN [DIRECTORY_FOR_SCREENSHOTS]
 
 A chart that is drawn on a canvas has marks if enough of its pixels are coloured: axes, grid and text are grey.
 """
@@ -151,28 +151,28 @@ def superset(browser, address, password, shots):
     return {"seconds": seconds, "charts": charts, "text": text}
 
 
-def streamlit(browser, address, shots):
+def streamlit(browser, address, run, shots):
     pages = {}
-    for name in ["", "run", "compare", "scoring"]:
-        browser.size(1400, 1700)
+    browser.size(1400, 2000)
+    for name, path in [("", ""), ("run?sweep", f"run?run={run}"), ("run", "run"), ("compare", "compare"), ("scoring", "scoring")]:
         begin = time.monotonic()
-        browser.goto(f"{address}/{name}")
-        browser.wait(STREAMLIT_READY, f"page {name or 'overview'}")
+        browser.goto(f"{address}/{path}")
+        browser.wait(STREAMLIT_READY, f"page {path or 'overview'}")
         seconds = time.monotonic() - begin
         time.sleep(0.5)
-        pages[name or "overview"] = {"seconds": seconds, **browser.ask(STREAMLIT_PAGE)}
-        browser.picture(shots, f"streamlit-{name or 'overview'}")
+        pages[name] = {"seconds": seconds, **browser.ask(STREAMLIT_PAGE)}
+        browser.picture(shots, f"streamlit-{name.replace('?', '-') or 'overview'}")
     return {"pages": pages}
 
 
 if __name__ == "__main__":
     kind, address, *rest = sys.argv[1:]
-    password = rest.pop(0) if kind == "superset" else None
+    detail = rest.pop(0)
     shots = pathlib.Path(rest[0]) if rest else None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         browser = Board(directory)
         try:
-            found = superset(browser, address, password, shots) if kind == "superset" else streamlit(browser, address, shots)
+            found = {"superset": superset, "streamlit": streamlit}[kind](browser, address, detail, shots)
             found["foreign"] = browser.foreign(address)
             found["console"] = browser.errors()
             print(json.dumps(found))
