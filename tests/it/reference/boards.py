@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from browser import Browser
 
-PATIENCE = 60
+PATIENCE = 100
 
 # Coloured pixels of the canvases of an element.
 COLOURED = """
