@@ -202,7 +202,7 @@ def predicted(run_id):
                 color=alt.Color("label:N", title=None, scale=COLOURS, legend=BELOW),
                 tooltip=["case", "nominal", "observed"],
             )
-            show(ideal + drawn)
+            show(ideal + drawn, height=380)
     with right:
         st.subheader("Predicted against true")
         of_run = "SELECT key, \"case\", y_true, y_mean, y_std FROM predictions WHERE run_id = ? AND y_true IS NOT NULL"
@@ -215,7 +215,7 @@ def predicted(run_id):
             points = alt.Chart(rows).mark_circle(opacity=0.4, size=18).encode(
                 x=alt.X("y_true:Q", title="true"), y=alt.Y("y_mean:Q", title="predicted"), color=alt.Color("label:N", scale=COLOURS, legend=None), tooltip=["key", "case", "y_true", "y_mean", "y_std"]
             )
-            show(points + alt.Chart(ends).mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="x:Q"))
+            show(points + alt.Chart(ends).mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="x:Q"), height=380)
 
 
 def costs(run_id):

@@ -53,7 +53,7 @@ enum Command {
     Report(report::Args),
     /// List, show, compare and remove the runs of a results directory
     Runs(runs::Args),
-    /// Print DuckDB views over a results directory, or put them into a database file
+    /// Print SQL views over a results directory, or put them into a database file
     Views(views::Args),
     /// Print the JSON Schema of pipeline files, or the reference of their options
     Schema(schema::Args),

@@ -15,7 +15,7 @@ pub struct Args {
     /// The results directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     results: PathBuf,
-    /// Put the views into this DuckDB database, which is made if it is not there; default: print them
+    /// Put the views into this database file (`DuckDB`), which is made if it is not there; default: print them
     #[arg(long, value_name = "FILE")]
     database: Option<PathBuf>,
     /// The `duckdb` program, or a Python that has the module `duckdb`; default: whichever is on the search path
@@ -64,7 +64,7 @@ except duckdb.Error as error:
 ";
 
 impl Reader {
-    /// The program, if it is there and knows DuckDB.
+    /// The program, if it is there and knows `DuckDB`.
     fn new(program: &OsStr) -> Option<Self> {
         let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let reader = Self { program: program.to_owned(), is_python: name.to_lowercase().starts_with("python") };

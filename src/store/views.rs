@@ -4,6 +4,7 @@
 //! kept in a database file must know that by itself, and must not fail when a table has no file: see [`live_views`].
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,10 +72,11 @@ pub fn live_views(results: &ResultsDir) -> Result<String, StoreError> {
         let names = schema.fields().iter().map(|field| field.name().replace('"', "\"\""));
         let names: Vec<String> = names.chain(["pipeline", "run_date"].map(str::to_owned)).collect();
         let files = format!("{}/{kind}/{FILES}", without_patterns(path)).replace('\'', "''");
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "\nCREATE OR REPLACE VIEW {kind} AS\n    SELECT \"{}\"\n    FROM read_parquet('{files}',\n        {OPTIONS});\n",
             names.join("\", \"")
-        ));
+        );
     }
     text.push('\n');
     text.push_str(&derived());
