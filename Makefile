@@ -12,10 +12,10 @@ SETUP  := bash .ci/setup.sh
 PROGRAM := $(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test check dist bench frontier guard lint clean
+.PHONY: help setup build run superset streamlit test check dist bench frontier guard lint clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## install what is missing: C compiler, pkg-config, OpenBLAS, cargo-nextest, Python with venv, Java, Chromium, rustfmt, clippy
 	@$(SETUP) build test lint
@@ -33,6 +33,13 @@ run: build ## run STRIDE on Fashion-MNIST, shortened to minutes, or PIPELINE=...
 	    echo "make run: all of it, within ten minutes: $(PROGRAM) run pipelines/fashion.yaml"; \
 	    set -x; $(PROGRAM) run pipelines/fashion.yaml --set particles=2 --set iterations=2 $(ARGS); \
 	fi
+
+superset: build ## start Superset with the dashboard of a results directory (RESULTS=results, PORT=8088)
+	@python3 dashboards/superset/start.py $(or $(RESULTS),results) --port $(or $(PORT),8088) --stride-pipe $(PROGRAM)
+
+streamlit: ## start the Streamlit dashboard of a results directory (RESULTS=results, PORT=8501)
+	@"$$(python3 dashboards/environment.py streamlit)"/bin/streamlit run dashboards/streamlit/app.py \
+	    --server.port $(or $(PORT),8501) -- $(or $(RESULTS),results)
 
 test: ## run all tests (ARGS=... for the test runner)
 	@$(SETUP) build test

@@ -19,6 +19,7 @@ mod schema;
 mod score;
 mod summary;
 mod validate;
+mod views;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use exit::Failure;
@@ -52,6 +53,8 @@ enum Command {
     Report(report::Args),
     /// List, show, compare and remove the runs of a results directory
     Runs(runs::Args),
+    /// Print SQL views over a results directory, or put them into a database file
+    Views(views::Args),
     /// Print the JSON Schema of pipeline files, or the reference of their options
     Schema(schema::Args),
     /// Write sample data made from formulas
@@ -113,6 +116,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Init(args) => init::execute(args),
         Command::Report(args) => report::execute(args),
         Command::Runs(args) => runs::execute(args),
+        Command::Views(args) => views::execute(args),
         Command::Schema(args) => schema::execute(args),
         Command::Generate(args) => generate::execute(args),
         Command::Completions(args) => completions::execute(args, <Cli as clap::CommandFactory>::command()),

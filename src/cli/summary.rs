@@ -36,8 +36,11 @@ pub fn describe(plan: &Plan, summary: &Summary) -> String {
     let results = plan.results.display();
     let _ =
         writeln!(out, "run {}: {} task(s) done, {} taken from the cache", summary.run_id, summary.done, summary.cached);
-    let _ =
-        writeln!(out, "tables: {results}/{{predictions,metrics,timings,traces,runs,cases}}/pipeline={}/", plan.name);
+    let _ = writeln!(
+        out,
+        "tables: {results}/{{predictions,metrics,timings,traces,runs,cases,params}}/pipeline={}/",
+        plan.name
+    );
     if let Some(report) = &summary.report {
         let _ = writeln!(out, "report: {}", report.display());
     }

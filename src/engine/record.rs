@@ -4,12 +4,13 @@ use super::error::RunError;
 use super::plan::{Case, Plan, PlannedStage};
 use super::resume;
 use super::run::RunOptions;
+use crate::pipeline::Param;
 use crate::stages::job::{Finished, Listener, Record, Spans, Task};
 use crate::stages::predict::write_predictions_of_run;
 use crate::stages::{FinishedRun, loops};
 use crate::store::record::{FileRecord, set_manifest_aside, write_resolved};
 use crate::store::{EventLog, Footer, Manifest, ResultsDir, RunId, StoreError, WrittenTable, write_views};
-use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow as _};
+use crate::tables::{CaseRow, MetricRow, ParamRow, RunRow, TableKind, TableRow as _};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -74,8 +75,8 @@ pub fn complete(
     let mut tables = vec![table];
     add_cases(record, plan)?;
     for kind in TableKind::ALL {
-        // Written below, because they are about the writing.
-        if matches!(kind, TableKind::Predictions | TableKind::Runs | TableKind::Timings) {
+        // Written apart: the large one, those that are about the writing, and those that failed runs have, too.
+        if matches!(kind, TableKind::Predictions | TableKind::Runs | TableKind::Timings | TableKind::Params) {
             continue;
         }
         tables.extend(write_table(record, plan, kind)?);
@@ -105,7 +106,7 @@ fn write_table(record: &Record<'_>, plan: &Plan, kind: TableKind) -> Result<Opti
     record.results.write_table(kind, &plan.name, &record.run_id, &footer(plan), &schema, batches).map(Some)
 }
 
-/// Writes the run's row of `runs`, what stages make of the tables, then the manifest, last.
+/// Writes what the run was given, its row of `runs`, what stages make of the tables, then the manifest, last.
 fn finish(
     record: &mut Record<'_>,
     plan: &Plan,
@@ -128,8 +129,12 @@ fn finish(
         ..Manifest::new(&record.run_id, &plan.name, status, record.run_id.started())
     };
     let row = RunRow::from(&manifest);
-    let table = record.results.write_rows(&plan.name, &record.run_id, &footer(plan), &[row])?;
-    record.files.push(FileRecord::table(&record.results, &table));
+    for table in [
+        record.results.write_rows(&plan.name, &record.run_id, &footer(plan), &params(record, plan))?,
+        record.results.write_rows(&plan.name, &record.run_id, &footer(plan), &[row])?,
+    ] {
+        record.files.push(FileRecord::table(&record.results, &table));
+    }
     write_views(&record.results)?;
     manifest.files.clone_from(&record.files);
     let mut last = None;
@@ -171,6 +176,16 @@ fn write_of_run(
 
 fn footer(plan: &Plan) -> Footer {
     Footer { version: crate::VERSION.to_owned(), spec_hash: plan.spec_hash.clone(), seed: plan.seed }
+}
+
+fn params(record: &Record<'_>, plan: &Plan) -> Vec<ParamRow> {
+    let row = |param: &Param| ParamRow {
+        run_id: record.run_id.to_string(),
+        name: param.name.clone(),
+        value: plan.redactor.clean(&param.value),
+        origin: if param.is_set { "set" } else { "file" }.to_owned(),
+    };
+    plan.params.iter().map(row).collect()
 }
 
 fn add_cases(record: &mut Record<'_>, plan: &Plan) -> Result<(), StoreError> {

@@ -1,5 +1,5 @@
 //! Notes a scoring without a pipeline in a results directory, as a run of its own: drift in `metrics`, time in `timings`,
-//! its row of `runs`, and the manifest, last.
+//! what it was given in `params`, its row of `runs`, and the manifest, last.
 
 use super::error::RunError;
 use super::scoring::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary};
@@ -8,8 +8,8 @@ use crate::stages::job::Spans;
 use crate::stages::loops;
 use crate::store::record::{FileRecord, write_resolved};
 use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
-use crate::tables::{RunRow, Timestamp};
-use serde_json::json;
+use crate::tables::{ParamRow, RunRow, Timestamp};
+use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
 
@@ -70,6 +70,7 @@ impl ScoringRecord {
         let tables = [
             results.write_rows(&self.name, &run_id, &footer, &metrics)?,
             results.write_rows(&self.name, &run_id, &footer, &timings)?,
+            results.write_rows(&self.name, &run_id, &footer, &params(request, &run_id))?,
             results.write_rows(&self.name, &run_id, &footer, &[RunRow::from(&manifest)])?,
         ];
         files.extend(tables.iter().map(|table| FileRecord::table(&results, table)));
@@ -80,8 +81,20 @@ impl ScoringRecord {
     }
 }
 
+/// The options as parameters: all of them come from the command line.
+fn params(request: &ScoreRequest, run_id: &RunId) -> Vec<ParamRow> {
+    let options = options(request);
+    let row = |(name, value): (&String, &Json)| ParamRow {
+        run_id: run_id.to_string(),
+        name: name.clone(),
+        value: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        origin: "set".to_owned(),
+    };
+    options[STAGE].as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).map(row).collect()
+}
+
 /// What was asked for, to be shown and compared as the options of a pipeline are. JSON is YAML.
-fn options(request: &ScoreRequest) -> serde_json::Value {
+fn options(request: &ScoreRequest) -> Json {
     let stream = || "-".to_owned();
     json!({ STAGE: {
         "model": request.model.display().to_string(),

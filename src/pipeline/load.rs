@@ -7,7 +7,7 @@ use super::merge::{Exclusive, merge};
 use super::reference::{Scope, substitute};
 use super::tree::{Entry, Node, Origin, Value, parse};
 use super::unused::Unused;
-use super::{Diagnostic, Diagnostics, matrix, overrides, schema};
+use super::{Diagnostic, Diagnostics, Param, matrix, overrides, params, schema};
 use serde_json::Value as Json;
 use std::cell::{Cell, RefCell};
 
@@ -28,6 +28,8 @@ pub struct Loaded {
     pub seed: i64,
     /// The results directory as written.
     pub results: Option<String>,
+    /// What the run was given.
+    pub params: Vec<Param>,
     /// The cases, in order.
     pub cases: Vec<CaseSpec>,
     /// What is worth knowing and no reason to refuse the file.
@@ -156,8 +158,9 @@ fn load(
         let message = "`name` comes from the environment, and cannot be masked: directories and tables are called so";
         warnings.push(Diagnostic::new(node.origin, message).help("make no secret a part of it"));
     }
+    let params = params::given(&root, sets, &scope);
     let (name, results) = (text(name).unwrap_or_default(), text(results));
-    Ok(Loaded { name, seed, results, cases, warnings, note, secrets: secrets.0 })
+    Ok(Loaded { name, seed, results, params, cases, warnings, note, secrets: secrets.0 })
 }
 
 /// Header values that came from a reference are checked once they are known.

@@ -34,4 +34,4 @@ pub use record::{EventLog, Manifest};
 pub use results::{Footer, ResultsDir, WrittenTable, escape};
 pub use run_id::RunId;
 pub use tensor::Tensor;
-pub use views::write_views;
+pub use views::{live_views, write_views};

@@ -1,12 +1,18 @@
-//! `views.sql`: the tables of a results directory as `DuckDB` views.
+//! The tables of a results directory as `DuckDB` views, in two ways.
 //!
-//! The text is the same for every results directory of a version. A table without files would make `read_parquet` fail,
-//! so each view asks when it is created whether there are any, and is empty with the right columns otherwise.
+//! `views.sql` is the same text for every results directory of a version, and asks a session where the directory is. What is
+//! kept in a database file must know that by itself, and must not fail when a table has no file: see [`live_views`].
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
+use super::parquet_out::write_parquet;
 use super::{ResultsDir, StoreError, write_atomic};
 use crate::eval::metrics::{Metric, headline, of_chains, of_drift, of_predictions};
 use crate::tables::TableKind;
@@ -18,44 +24,120 @@ const HEADER: &str = "\
 --
 -- From elsewhere, say first where the directory is:  SET VARIABLE results = 'path/to/results';
 -- A table that had no file when this was read is empty until it is read again.
+-- Not for a database file, which forgets the variable: `stride-pipe views --database FILE` makes one.
 
 SET VARIABLE results = coalesce(getvariable('results'), '.');
+";
+
+const LIVE_HEADER: &str = "\
+-- DuckDB views over the tables of a results directory, for a database file: later runs show by themselves.
 ";
 
 /// Views that are made of the tables' views; `$…` stands for names of metrics.
 const DERIVED: &str = include_str!("views.sql");
 
+/// What every table's file is among.
+const FILES: &str = "pipeline=*/run_date=*/*.parquet";
+/// How files of several runs become one table.
+const OPTIONS: &str =
+    "union_by_name = true, hive_partitioning = true, hive_types = {pipeline: VARCHAR, run_date: DATE}";
+/// A file without rows that is found with those of the runs. No pipeline has this name, and readers that are pointed at a
+/// whole directory (Arrow, pandas, Spark) pass over files that begin with `_`.
+const EMPTY: &str = "pipeline=_/run_date=1970-01-01/_empty.parquet";
+
 /// Writes the views into a results directory, unless they are there already.
 pub fn write_views(results: &ResultsDir) -> Result<(), StoreError> {
-    let (path, text) = (results.views_path(), views());
+    let (path, text) = (results.views_path(), session_views());
     if fs::read(&path).is_ok_and(|found| found == text.as_bytes()) {
         return Ok(());
     }
     write_atomic(&path, text.as_bytes()).map(drop)
 }
 
-fn views() -> String {
+/// Statements for a database file, with the path of the results directory in them.
+///
+/// `DuckDB` looks for the files of a view whenever it is used, and fails without any. So every table gets a file without
+/// rows beside those of its runs. Columns are named one by one, because a view whose `*` has become more columns is an
+/// error in `DuckDB` before 1.4.
+pub fn live_views(results: &ResultsDir) -> Result<String, StoreError> {
+    let root = std::path::absolute(results.root()).map_err(|source| StoreError::read(results.root(), source))?;
+    let Some(path) = root.to_str() else {
+        let advice = "rename it: SQL has no way to write its name";
+        return Err(StoreError::invalid(&root, "the path is not UTF-8", advice));
+    };
+    let mut text = LIVE_HEADER.to_owned();
+    for kind in TableKind::ALL {
+        let schema = columns(kind, &results.table_dir(kind));
+        write_parquet(&results.table_dir(kind).join(EMPTY), &schema, &[], [])?;
+        let names = schema.fields().iter().map(|field| field.name().replace('"', "\"\""));
+        let names: Vec<String> = names.chain(["pipeline", "run_date"].map(str::to_owned)).collect();
+        let files = format!("{}/{kind}/{FILES}", without_patterns(path)).replace('\'', "''");
+        let _ = write!(
+            text,
+            "\nCREATE OR REPLACE VIEW {kind} AS\n    SELECT \"{}\"\n    FROM read_parquet('{files}',\n        {OPTIONS});\n",
+            names.join("\", \"")
+        );
+    }
+    text.push('\n');
+    text.push_str(&derived());
+    Ok(text)
+}
+
+/// The columns of a table, and those more that any of its files has: predictions have quantiles.
+fn columns(kind: TableKind, table: &Path) -> SchemaRef {
+    let schema = kind.schema();
+    if kind != TableKind::Predictions {
+        return schema;
+    }
+    let below = |directory: PathBuf| {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let files = below(table.to_owned()).into_iter().flat_map(below).flat_map(below);
+    let read = |path: PathBuf| {
+        let metadata = ArrowReaderMetadata::load(&File::open(path).ok()?, ArrowReaderOptions::default()).ok()?;
+        Some(Arc::clone(metadata.schema()))
+    };
+    let mut more: BTreeMap<String, Arc<Field>> = BTreeMap::new();
+    for found in files.filter(|path| path.extension().is_some_and(|end| end == "parquet")).filter_map(read) {
+        let unknown = found.fields().iter().filter(|field| schema.field_with_name(field.name()).is_err());
+        more.extend(unknown.map(|field| (field.name().clone(), Arc::clone(field))));
+    }
+    let fields: Vec<Arc<Field>> = schema.fields().iter().cloned().chain(more.into_values()).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// A path whose `*`, `?` and `[` stand for themselves in a pattern.
+fn without_patterns(path: &str) -> String {
+    let escape = |letter: char| if "*?[".contains(letter) { format!("[{letter}]") } else { letter.to_string() };
+    path.chars().map(escape).collect()
+}
+
+fn session_views() -> String {
     let mut text = HEADER.to_owned();
     for kind in TableKind::ALL {
         text.push('\n');
-        text.push_str(&table_view(kind));
+        text.push_str(&session_view(kind));
     }
     text.push('\n');
+    text.push_str(&derived());
+    text
+}
+
+fn derived() -> String {
     let columns: Vec<String> = of_predictions()
         .chain(of_chains())
         .map(|Metric { name, .. }| format!("max(value) FILTER (metric = '{name}') AS {name}"))
         .collect();
     let drift: Vec<String> = of_drift().map(|metric| format!("'{}'", metric.name)).collect();
-    let derived = DERIVED
+    DERIVED
         .replace("$METRIC_COLUMNS", &columns.join(",\n        "))
         .replace("$DRIFT_METRICS", &drift.join(", "))
-        .replace("$HEADLINE", headline());
-    text.push_str(&derived);
-    text
+        .replace("$HEADLINE", headline())
 }
 
 /// `query` takes the statement to read from as text, which may depend on what is there.
-fn table_view(kind: TableKind) -> String {
+fn session_view(kind: TableKind) -> String {
     let schema = kind.schema();
     let columns: Vec<String> = schema
         .fields()
@@ -65,11 +147,11 @@ fn table_view(kind: TableKind) -> String {
         .collect();
     // The view looks its variables up whenever it is used: each table needs its own.
     format!(
-        "SET VARIABLE {kind}_glob = getvariable('results') || '/{kind}/pipeline=*/run_date=*/*.parquet';
+        "SET VARIABLE {kind}_glob = getvariable('results') || '/{kind}/{FILES}';
 SET VARIABLE {kind}_found = (SELECT count(*) > 0 FROM glob(getvariable('{kind}_glob')));
 CREATE OR REPLACE VIEW {kind} AS FROM query(CASE WHEN getvariable('{kind}_found')
     THEN 'FROM read_parquet(''' || replace(getvariable('{kind}_glob'), '''', '''''') || ''',
-        union_by_name = true, hive_partitioning = true, hive_types = {{pipeline: VARCHAR, run_date: DATE}})'
+        {OPTIONS})'
     ELSE 'SELECT {} WHERE false' END);
 ",
         columns.join(", ")

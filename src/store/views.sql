@@ -19,12 +19,38 @@ CREATE OR REPLACE VIEW timings_by_phase AS
         bool_and(cached) AS cached
     FROM timings GROUP BY pipeline, run_date, run_id, stage, "case", phase;
 
--- How far the data of scoring runs are from those of training, over time.
+-- What each stage cost: whole phases, without what came from the cache.
+CREATE OR REPLACE VIEW timings_by_stage AS
+    SELECT pipeline, run_date, run_id, stage, "case", sum(wall_s) AS wall_s, sum(cpu_s) AS cpu_s,
+        max(peak_rss_bytes) AS peak_rss_bytes
+    FROM timings WHERE NOT cached AND phase NOT LIKE '%.%' GROUP BY pipeline, run_date, run_id, stage, "case";
+
+-- The day of the data of each run and case: its matrix variable or parameter `date`, else `date=…` in another parameter, such
+-- as the path of an input, else the day of the run.
+CREATE OR REPLACE VIEW scored_days AS
+    WITH days AS (
+        SELECT pipeline, run_id, "case", 1 AS place, value FROM cases WHERE name = 'date'
+        UNION ALL SELECT pipeline, run_id, NULL, CASE WHEN name = 'date' THEN 2 ELSE 3 END,
+            CASE WHEN name = 'date' THEN value ELSE regexp_extract(value, '\bdate=([0-9-]+)', 1) END
+        FROM params),
+    known AS (
+        SELECT pipeline, run_id, "case", place, coalesce(try_cast(regexp_extract(value, '^[0-9]{4}-[0-9]{2}-[0-9]{2}') AS DATE),
+            try_strptime(value, '%Y%m%d')::DATE) AS day
+        FROM days),
+    ran AS (SELECT DISTINCT pipeline, run_date, run_id, "case" FROM metrics)
+    SELECT ran.pipeline, ran.run_id, ran."case", coalesce(arg_min(day, place) FILTER (day IS NOT NULL), ran.run_date) AS scored_day
+    FROM ran LEFT JOIN known ON known.pipeline = ran.pipeline AND known.run_id = ran.run_id
+        AND coalesce(known."case", ran."case") = ran."case"
+    GROUP BY ran.pipeline, ran.run_date, ran.run_id, ran."case";
+
+-- How far the data of scoring runs are from those of training, by the day of the data.
 CREATE OR REPLACE VIEW drift AS
-    SELECT metrics.pipeline, runs.started_at, metrics.run_id, stage, "case", split, metric, feature, value, rows
+    SELECT metrics.pipeline, scored_day, runs.started_at, metrics.run_id, stage, metrics."case", split, metric, feature, value, rows
     FROM metrics JOIN runs ON runs.run_id = metrics.run_id AND runs.pipeline = metrics.pipeline
+        JOIN scored_days ON scored_days.run_id = metrics.run_id AND scored_days.pipeline = metrics.pipeline
+            AND scored_days."case" = metrics."case"
     WHERE metric IN ($DRIFT_METRICS) AND stat = 'value'
-    ORDER BY metrics.pipeline, runs.started_at, metric, feature;
+    ORDER BY metrics.pipeline, scored_day, runs.started_at, metric, feature;
 
 -- One row per run: how it ended, how long it took, and its best case by `$HEADLINE`.
 CREATE OR REPLACE VIEW run_summary AS
@@ -51,6 +77,20 @@ CREATE OR REPLACE VIEW metrics_summary AS
     WHERE stat = 'value' AND feature IS NULL
     GROUP BY ALL;
 
+-- The same once for each matrix variable of a case, its value as text and as a number, beside the values of the others.
+CREATE OR REPLACE VIEW metrics_by_variable AS
+    WITH variables AS (
+        SELECT one.pipeline, one.run_id, one."case", one.name AS variable, one.value, try_cast(one.value AS DOUBLE) AS number,
+            coalesce(string_agg(other.name || '=' || other.value, ',' ORDER BY other.name), '') AS others
+        FROM cases AS one LEFT JOIN cases AS other ON other.pipeline = one.pipeline AND other.run_id = one.run_id
+            AND other."case" = one."case" AND other.name <> one.name
+        GROUP BY one.pipeline, one.run_id, one."case", one.name, one.value)
+    SELECT summary.pipeline, summary.run_date, summary.run_id, summary.stage, summary."case", summary.method, summary.split,
+        variables.variable, variables.value, variables.number, variables.others, summary.metric, summary.mean, summary.std,
+        summary.lowest, summary.highest, summary.folds
+    FROM metrics_summary AS summary JOIN variables ON variables.pipeline = summary.pipeline
+        AND variables.run_id = summary.run_id AND variables."case" = summary."case";
+
 -- The share of true values inside central predictive intervals, beside the share that should be there.
 CREATE OR REPLACE VIEW calibration AS
     SELECT pipeline, run_date, run_id, stage, "case", nominal::DOUBLE AS nominal, avg((abs(y_true - y_mean) <= z * y_std)::INT) AS observed,
@@ -60,11 +100,11 @@ CREATE OR REPLACE VIEW calibration AS
     WHERE y_true IS NOT NULL AND y_mean IS NOT NULL AND y_std IS NOT NULL
     GROUP BY pipeline, run_date, run_id, stage, "case", nominal;
 
--- One row per scoring run: rows, invalid rows, variance, and the feature that is outside its range most.
+-- One row per scoring run and case: rows, invalid rows, variance, and the feature that is outside its range most.
 CREATE OR REPLACE VIEW drift_wide AS
-    SELECT pipeline, started_at, run_id, stage, "case", max(rows) AS rows,
+    SELECT pipeline, scored_day, started_at, run_id, stage, "case", max(rows) AS rows,
         max(value) FILTER (metric = 'rows_invalid') AS rows_invalid,
         max(value) FILTER (metric = 'variance_ratio') AS variance_ratio,
         max(value) FILTER (metric = 'share_outside_range') AS most_outside,
         arg_max(feature, value) FILTER (metric = 'share_outside_range') AS most_outside_feature
-    FROM drift GROUP BY pipeline, started_at, run_id, stage, "case" ORDER BY pipeline, started_at;
+    FROM drift GROUP BY pipeline, scored_day, started_at, run_id, stage, "case" ORDER BY pipeline, scored_day, started_at;

@@ -258,6 +258,20 @@ tables! {
         pub value: String,
     }
 
+    /// What a run was given: parameters, and what the command line changed.
+    Params = "params" version 1;
+    /// One parameter, or one option that was set on the command line.
+    pub struct ParamRow {
+        /// The run.
+        pub run_id: String,
+        /// Name of a parameter, or path of what was set, such as `stages.model.train.kernel`.
+        pub name: String,
+        /// Value, as text; what came from the environment is masked.
+        pub value: String,
+        /// `file` or `set`.
+        pub origin: String,
+    }
+
     /// Statistics of the columns of an input.
     Columns = "columns" version 1 if_any;
     /// One column of one input.

@@ -9,6 +9,7 @@
 
 mod architecture;
 mod bad;
+mod boards;
 mod cache;
 mod cli;
 mod commands;
@@ -82,3 +83,4 @@ mod text;
 mod timestamps;
 mod timings;
 mod unused;
+mod views;

@@ -35,6 +35,7 @@ fn contract(kind: TableKind) -> &'static str {
              command, spec_hash"
         }
         TableKind::Cases => "run_id, case, name, value",
+        TableKind::Params => "run_id, name, value, origin",
     }
 }
 

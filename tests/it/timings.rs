@@ -18,6 +18,7 @@ impl Listener for Deaf {
     fn progress(&self, _: &Task, _: &Progress, _: Option<Duration>) {}
     fn task_finished(&self, _: &Task, _: &Finished) {}
     fn warning(&self, _: &str) {}
+    fn note(&self, _: &str) {}
 }
 
 /// Two folds of a deep method, which has all the phases that there are.

@@ -47,6 +47,7 @@ pub fn build(request: &PlanRequest<'_>) -> Result<Plan, Diagnostics> {
         results,
         spec_hash: spec_hash(&loaded),
         resolved_yaml: resolved_yaml(&loaded),
+        params: loaded.params.clone(),
         redactor: Redactor::new(&loaded.secrets, base),
         cases,
     })

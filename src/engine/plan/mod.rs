@@ -6,7 +6,7 @@ mod export;
 pub use build::{PlanRequest, build};
 pub use export::{Preview, to_dot, to_json, to_mermaid, to_text};
 
-use crate::pipeline::Redactor;
+use crate::pipeline::{Param, Redactor};
 use crate::stages::{Demand, Frequency, Stage};
 use std::path::PathBuf;
 
@@ -23,6 +23,8 @@ pub struct Plan {
     pub spec_hash: String,
     /// The resolved pipeline as YAML, secrets masked.
     pub resolved_yaml: String,
+    /// What the run was given, as it may be shown.
+    pub params: Vec<Param>,
     pub cases: Vec<Case>,
     /// What is worth knowing of the file and no reason to refuse it, each with its place.
     pub warnings: Vec<String>,

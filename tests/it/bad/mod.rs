@@ -88,7 +88,7 @@ fn allowed(path: &Path) -> bool {
     if text.ends_with(".lock") || text == "results/views.sql" {
         return true;
     }
-    ["results/run/", "results/runs/", "results/cache/entries/", "results/cache/last/", "results/models/"]
+    ["results/run/", "results/runs/", "results/params/", "results/cache/entries/", "results/cache/last/", "results/models/"]
         .iter()
         .any(|place| text.starts_with(place))
 }

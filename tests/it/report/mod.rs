@@ -3,7 +3,7 @@
 mod browser;
 mod command;
 mod many;
-mod pages;
+pub mod pages;
 mod scores;
 mod stage;
 
