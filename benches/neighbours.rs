@@ -3,8 +3,6 @@
 
 mod common;
 
-
-
 use ndarray::Array2;
 use stride_pipe::gp::neighbours::{Among, NeighbourIndex, SearchRoom};
 
@@ -43,14 +41,26 @@ fn main() {
         let mut sum = 0.0;
         for i in 0..queries {
             let row = i * 13 % n;
-            index.nearest(points.row(row).as_slice().unwrap(), count, Among { below: u32::MAX, except: Some(row as u32) }, &mut room, &mut found);
+            index.nearest(
+                points.row(row).as_slice().unwrap(),
+                count,
+                Among { below: u32::MAX, except: Some(row as u32) },
+                &mut room,
+                &mut found,
+            );
             sum += found[count - 1].0;
         }
         println!("{count}: {:.2} us a row, {sum:.3}", start.elapsed() / queries as f64 * 1e6);
         let near: Vec<u32> = index.near_order().collect();
         let start = Instant::now();
         for row in near.iter().step_by(13).take(queries) {
-            index.nearest(points.row(*row as usize).as_slice().unwrap(), count, Among { below: u32::MAX, except: Some(*row) }, &mut room, &mut found);
+            index.nearest(
+                points.row(*row as usize).as_slice().unwrap(),
+                count,
+                Among { below: u32::MAX, except: Some(*row) },
+                &mut room,
+                &mut found,
+            );
         }
         println!("{count}: {:.2} us a row in order", start.elapsed() / queries as f64 * 1e6);
     }

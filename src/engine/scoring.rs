@@ -94,13 +94,12 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     let _locks = acquire_all(&claims, request.lock_timeout, cancel, listener, &Redactor::default())?;
     spans.phase("online");
     request.noting.as_ref().map_or(Ok(()), ScoringRecord::prepare)?;
-    let options =
-        Options {
-            intervals: request.intervals.clone(),
-            variance: request.variance,
-            on_invalid: request.on_invalid,
-            local: true,
-        };
+    let options = Options {
+        intervals: request.intervals.clone(),
+        variance: request.variance,
+        on_invalid: request.on_invalid,
+        local: true,
+    };
     let (file, sha256) = ModelFile::load_hashed(&request.model).map_err(|error| failed(error.into()))?;
     let scorer = Scorer::new(&file, &request.model, options).map_err(failed)?;
     let Input { chunks, layout, files } = input(request, &scorer).map_err(failed)?;

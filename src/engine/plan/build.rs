@@ -2,7 +2,7 @@
 
 use super::{Case, Plan, PlannedStage};
 use crate::pipeline::tree::{Entry, Node, Origin, Value, to_yaml};
-use crate::pipeline::{CaseSpec, Diagnostics, Environment, FilePath, Loaded, Redactor, PipelineText, StageSpec};
+use crate::pipeline::{CaseSpec, Diagnostics, Environment, FilePath, Loaded, PipelineText, Redactor, StageSpec};
 use crate::stages::{Demand, KINDS, LANGUAGE, Placement, Stage};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashMap};

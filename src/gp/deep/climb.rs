@@ -22,8 +22,7 @@ pub(super) fn climb(
     let objective = LogPosterior { problem, shapes, trace };
     // The prior keeps ξ from running away; no bounds are needed.
     let free = vec![true; start.len()];
-    let bounds =
-        SoftBounds { lower: vec![f64::MIN; start.len()], upper: vec![f64::MAX; start.len()], weight: 0.0 };
+    let bounds = SoftBounds { lower: vec![f64::MIN; start.len()], upper: vec![f64::MAX; start.len()], weight: 0.0 };
     let settings = Settings { iterations: steps, tolerance: 1e-6 };
     let found = maximise(&objective, &start, &free, &bounds, &settings, observer)?;
     xi.iter_mut().flatten().zip(found.theta).for_each(|(to, value)| *to = value);

@@ -156,11 +156,7 @@ impl<'a> DeepFit<'a> {
     }
 
     // Hyper-parameters uphill, where these hidden variables are, with inducing points as they are.
-    fn move_hyperparameters(
-        &mut self,
-        all_xi: &[&[Array2<f64>]],
-        observer: &mut dyn Observer,
-    ) -> Result<(), GpError> {
+    fn move_hyperparameters(&mut self, all_xi: &[&[Array2<f64>]], observer: &mut dyn Observer) -> Result<(), GpError> {
         let free = self.options.start.free();
         if !self.options.em.hyperparameters || free == crate::gp::kernel::Free::NONE {
             return Ok(());

@@ -170,8 +170,7 @@ mod tests {
         let (design, jitter) = (&design, JITTER);
         let held = Held { design, x: x.view(), y: y.view(), inputs, jitter, top, neighbours: None };
         let at = Hyper::isotropic(1.4, 0.9, 0.05).to_log();
-        let evaluate =
-            |theta: &[f64]| top.objective(&held, 0, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
+        let evaluate = |theta: &[f64]| top.objective(&held, 0, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
         let gradient = evaluate(&at)?.gradient;
         for (i, slope) in gradient.iter().enumerate() {
             let step = 1e-5;

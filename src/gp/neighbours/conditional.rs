@@ -126,7 +126,12 @@ impl Conditional {
     }
 
     /// Puts a row with its target and its neighbours, at most k, into a lane.
-    pub fn load<'s>(&mut self, lane: usize, (own, y): (Site<'_>, f64), neighbours: impl Iterator<Item = (Site<'s>, f64)>) {
+    pub fn load<'s>(
+        &mut self,
+        lane: usize,
+        (own, y): (Site<'_>, f64),
+        neighbours: impl Iterator<Item = (Site<'s>, f64)>,
+    ) {
         let (k, d) = (self.k, self.d);
         let mut count = 0;
         for (site, y) in neighbours.take(k) {
@@ -149,7 +154,8 @@ impl Conditional {
 
     /// Repeats the first lane in those from `first` on, so that they do no harm.
     pub fn fill(&mut self, first: usize) {
-        let repeat = |lanes: &mut [Lane]| lanes.iter_mut().for_each(|lane| (first..LANES).for_each(|i| lane[i] = lane[0]));
+        let repeat =
+            |lanes: &mut [Lane]| lanes.iter_mut().for_each(|lane| (first..LANES).for_each(|i| lane[i] = lane[0]));
         repeat(&mut self.points);
         repeat(&mut self.lengths);
         repeat(&mut self.y);
@@ -163,16 +169,17 @@ impl Conditional {
         let rate = hyper.lengths[0].powi(-2);
         self.r2.iter_mut().flatten().for_each(|r2| *r2 *= rate);
         if self.local {
-            by_lengths(&self.lengths, |a, b, pair| self.r2[pair] = zip3(&self.r2[pair], a, b, |r2, a, b| {
-                2.0 * r2 / (a * a + b * b)
-            }));
+            by_lengths(&self.lengths, |a, b, pair| {
+                self.r2[pair] = zip3(&self.r2[pair], a, b, |r2, a, b| 2.0 * r2 / (a * a + b * b))
+            });
         }
         self.cov.copy_from_slice(&self.r2);
         self.kernel.covariances(hyper.variance, self.cov.as_flattened_mut());
         if self.local {
-            by_lengths(&self.lengths, |a, b, pair| self.cov[pair] = zip3(&self.cov[pair], a, b, |cov, a, b| {
-                cov * power((2.0 * a * b / (a * a + b * b)).sqrt(), d)
-            }));
+            by_lengths(&self.lengths, |a, b, pair| {
+                self.cov[pair] =
+                    zip3(&self.cov[pair], a, b, |cov, a, b| cov * power((2.0 * a * b / (a * a + b * b)).sqrt(), d))
+            });
         }
         self.leave_out_missing();
         let diagonal = self.diagonal(hyper);
@@ -274,7 +281,8 @@ impl Conditional {
                     by_length[x] += adjoint[x] * weight[x] * r2[x];
                 }
                 if by_points {
-                    let pull = if self.local { adjoint } else { zip2(&adjoint, weight, |adjoint, weight| adjoint * weight) };
+                    let pull =
+                        if self.local { adjoint } else { zip2(&adjoint, weight, |adjoint, weight| adjoint * weight) };
                     (self.pulls[i * (k + 1) + j], self.pulls[j * (k + 1) + i]) = (pull, pull);
                 }
             }

@@ -72,7 +72,12 @@ impl LocalParts {
     /// Refuses what does not fit together, for so many features and particles.
     pub fn check(&self, features: usize, particles: usize) -> Result<(), GpError> {
         let (n, d) = self.x.dim();
-        if n == 0 || d != features || self.residuals.dim() != (particles, n) || self.hyper.dim() != (particles, 3) || self.training.dim() != (particles, 2) {
+        if n == 0
+            || d != features
+            || self.residuals.dim() != (particles, n)
+            || self.hyper.dim() != (particles, 3)
+            || self.training.dim() != (particles, 2)
+        {
             return Err(GpError::shape(format!(
                 "a local layer of {n} rows and {d} features with residuals {:?} and hyper-parameters {:?}, in a model with \
                  {features} feature(s) and {particles} particle(s)",
@@ -222,9 +227,12 @@ pub(crate) fn fit_local(
 ) -> Result<(LocalParts, LocalFit), GpError> {
     let n = x.nrows();
     let neighbours = options.neighbours as usize;
-    let indices: Vec<NeighbourIndex> =
-        particles.iter().map(|particle| NeighbourIndex::new(particle.places.points.clone())).collect::<Result<_, _>>()?;
-    let fitted = fit(particles, &indices, neighbours, &options.kernel.allowed(), (noise_floor, fitted_to), key, observer)?;
+    let indices: Vec<NeighbourIndex> = particles
+        .iter()
+        .map(|particle| NeighbourIndex::new(particle.places.points.clone()))
+        .collect::<Result<_, _>>()?;
+    let fitted =
+        fit(particles, &indices, neighbours, &options.kernel.allowed(), (noise_floor, fitted_to), key, observer)?;
     let mut residuals = Array2::zeros((particles.len(), n));
     for (mut to, particle) in residuals.outer_iter_mut().zip(particles) {
         to.assign(&ArrayView1::from(&particle.leave_one_out.residuals));

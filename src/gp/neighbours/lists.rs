@@ -24,8 +24,7 @@ impl NeighbourLists {
     /// all rows. Rows that are near each other follow each other.
     pub fn earlier(points: ArrayView2<'_, f64>, order: &[u32], count: usize) -> Result<Self, GpError> {
         let n = order.len();
-        let ordered: Array2<f64> =
-            points.select(Axis(0), &order.iter().map(|row| *row as usize).collect::<Vec<_>>());
+        let ordered: Array2<f64> = points.select(Axis(0), &order.iter().map(|row| *row as usize).collect::<Vec<_>>());
         let mut lists = Self { width: count.min(n.saturating_sub(1)), rows: Vec::new(), neighbours: Vec::new() };
         // Rows early in the order have few to choose from: they look in an index that holds no more than twice as many.
         let mut ends = vec![n];

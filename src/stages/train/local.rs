@@ -9,7 +9,8 @@ const KERNEL: &str = "local.kernel";
 
 /// The numbers that a model file has to hold.
 pub fn tensors(parts: &LocalParts) -> Tensors {
-    let named = [("x", &parts.x), ("residuals", &parts.residuals), ("hyper", &parts.hyper), ("training", &parts.training)];
+    let named =
+        [("x", &parts.x), ("residuals", &parts.residuals), ("hyper", &parts.hyper), ("training", &parts.training)];
     let mut tensors: Tensors =
         named.into_iter().map(|(name, values)| (format!("local.{name}"), Tensor::from(values.clone()))).collect();
     tensors.insert("local.neighbours".to_owned(), integers([parts.neighbours]));

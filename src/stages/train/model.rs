@@ -1,8 +1,8 @@
 //! A model that can predict: trained on the training rows of a fold, or read from a file.
 
-use super::{deep, local};
 use super::options::{Method, Train};
 use super::predictor::Predictor;
+use super::{deep, local};
 use crate::eval::folds::Fold;
 use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer};
 use crate::gp::exact;

@@ -1,15 +1,15 @@
 //! The trained methods behind one face: predict, describe, and turn into tensors and back.
 
-use super::local;
 use super::deep;
+use super::local;
 use super::options::Train;
 use super::tensors::{columns, one, rows, scalar, vector};
 use crate::gp::GpError;
 use crate::gp::deep::{DeepGp, HiddenLayer};
 use crate::gp::exact::ExactGp;
 use crate::gp::kernel::{Hyper, Kernel};
-use crate::gp::predict::Prediction;
 use crate::gp::neighbours::LocalParts;
+use crate::gp::predict::Prediction;
 use crate::gp::sparse::{SparseGp, SparseParts};
 use crate::store::{ModelFile, Tensor, Tensors};
 use ndarray::{Array1, Array2};

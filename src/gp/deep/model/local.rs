@@ -63,11 +63,9 @@ impl DeepGp {
         let unseen: Vec<u32> =
             held_out.iter().filter_map(|row| kept.binary_search(row).ok()).map(|place| place as u32).collect();
         let all = LeaveOneOut::of_nothing(targets.view());
-        let particle = |component| {
-            Ok(GlobalParticle { places: self.places(component, rows.view())?, leave_one_out: all.clone() })
-        };
-        let particles: Vec<GlobalParticle> =
-            self.components.iter().map(particle).collect::<Result<_, GpError>>()?;
+        let particle =
+            |component| Ok(GlobalParticle { places: self.places(component, rows.view())?, leave_one_out: all.clone() });
+        let particles: Vec<GlobalParticle> = self.components.iter().map(particle).collect::<Result<_, GpError>>()?;
         let options = LocalOptions { kernel: LocalKernel::Given(kernel), ..*options };
         let floor = rounding_variance(y);
         let (parts, _) = fit_local(rows.view(), &particles, &options, (floor, &unseen), key, observer)?;

@@ -57,8 +57,7 @@ pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
         Some(knots) => drop(numbers.insert("knots".to_owned(), as_row(&knots.at))),
         None => drop(numbers.insert("anchors".to_owned(), fit.problem.hidden.anchors.x.clone())),
     }
-    let top_rows =
-        if top.keeps_rows() { top.rows(fit.problem.rows.len(), &fit.problem.inducing) } else { Vec::new() };
+    let top_rows = if top.keeps_rows() { top.rows(fit.problem.rows.len(), &fit.problem.inducing) } else { Vec::new() };
     if top.keeps_rows() {
         numbers.insert("top".to_owned(), fit.problem.rows.x.select(Axis(0), &top_rows));
     }

@@ -30,8 +30,8 @@ use crate::gp::predict::not_negative;
 use crate::gp::random::StreamKey;
 use crate::gp::sparse::{JITTER, SparseOptions};
 
-pub use neighbours::{NeighbourStart, TopOptions};
 pub(super) use neighbours::TopNeighbours;
+pub use neighbours::{NeighbourStart, TopOptions};
 
 /// The stationary fit that comes first, and with it the kind of top layer.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,9 @@ impl Start {
     /// The covariance function of the top layer, as far as it is not to be chosen.
     pub(super) fn top_kernel(&self) -> Kernel {
         match self {
-            Self::Neighbours(NeighbourStart { top: TopOptions { kernel: LocalKernel::Given(kernel), .. }, .. }) => *kernel,
+            Self::Neighbours(NeighbourStart { top: TopOptions { kernel: LocalKernel::Given(kernel), .. }, .. }) => {
+                *kernel
+            }
             _ => self.kernel(),
         }
     }

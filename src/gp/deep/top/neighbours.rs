@@ -82,7 +82,11 @@ impl NeighbourStart {
 
     /// The rows, of n, that training does not see; in increasing order.
     pub(in crate::gp::deep) fn held_out(&self, n: usize, key: &StreamKey) -> Vec<usize> {
-        sample_without_replacement(&mut key.with("neighbours.held out").generator(), n, (n / HELD_OUT).min(HELD_OUT_ROWS))
+        sample_without_replacement(
+            &mut key.with("neighbours.held out").generator(),
+            n,
+            (n / HELD_OUT).min(HELD_OUT_ROWS),
+        )
     }
 
     /// The covariance function of the top layer, and its hyper-parameters where hidden layers change nothing.
@@ -122,9 +126,8 @@ impl TopNeighbours {
 
     /// The same for particles whose top layer sees the rows at these places.
     pub fn refreshed(&self, places: &[Places]) -> Result<Self, GpError> {
-        let lists = |places: &Places| {
-            NeighbourLists::earlier(places.points.view(), &self.order, self.count).map(Arc::new)
-        };
+        let lists =
+            |places: &Places| NeighbourLists::earlier(places.points.view(), &self.order, self.count).map(Arc::new);
         Ok(Self { lists: places.iter().map(lists).collect::<Result<_, GpError>>()?, ..self.clone() })
     }
 }
@@ -157,7 +160,11 @@ impl TopLayer for NeighbourTop {
     fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError> {
         let inputs = target.inputs(prepared)?;
         // Local lengths are what bounds have made of the inputs; elsewhere the inputs are the places.
-        let raw = if target.design.architecture == Architecture::Convolution { inputs.clone() } else { Array2::default((0, 0)) };
+        let raw = if target.design.architecture == Architecture::Convolution {
+            inputs.clone()
+        } else {
+            Array2::default((0, 0))
+        };
         let places = target.design.places(target.rows.x.view(), inputs);
         let inputs = if places.lengths.is_some() { raw.view() } else { places.points.view() };
         let density = likelihood(target.design.top_kernel, &places, target.y, target.neighbours)?;
@@ -218,7 +225,13 @@ impl TopLayer for NeighbourTop {
 pub(super) struct NoMean;
 
 impl Posterior for NoMean {
-    fn predict(&self, _: &Warped, hyper: &Hyper, count: usize, variance: bool) -> Result<(Vec<f64>, Vec<f64>), GpError> {
+    fn predict(
+        &self,
+        _: &Warped,
+        hyper: &Hyper,
+        count: usize,
+        variance: bool,
+    ) -> Result<(Vec<f64>, Vec<f64>), GpError> {
         Ok((vec![0.0; count], vec![hyper.variance; if variance { count } else { 0 }]))
     }
 
@@ -226,4 +239,3 @@ impl Posterior for NoMean {
         true
     }
 }
-
