@@ -2,7 +2,7 @@
 
 use super::exit::{self, Failure};
 use super::{TextOrJson, print, print_raw};
-use crate::store::{ModelFile, ModelMeta};
+use crate::store::{ModelFile, ModelMeta, Tensor};
 use crate::text::cell;
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value as Json, json};
@@ -76,6 +76,9 @@ fn text(model: &ModelFile) -> String {
     for (name, value) in deep(meta) {
         line(name, &value);
     }
+    if let Some(local) = local(model) {
+        line("local layer", &local);
+    }
     let shown = model.tensors.iter().take(SHOWN_TENSORS);
     let mut tensors: Vec<String> = shown.map(|(name, tensor)| format!("{name} {:?}", tensor.shape())).collect();
     if model.tensors.len() > SHOWN_TENSORS {
@@ -125,6 +128,19 @@ fn deep(meta: &ModelMeta) -> Vec<(&'static str, String)> {
         em["final_transitions"]
     );
     vec![("layers", layers), ("chains", chains)]
+}
+
+/// The layer that remembers training rows, and what they take; nothing where there is none.
+fn local(model: &ModelFile) -> Option<String> {
+    let kernel = model.meta.words.get("local.kernel")?;
+    let (rows, own) = (model.tensors.get("local.x")?, |name: &String| name.starts_with("local."));
+    let numbers = |tensor: &Tensor| tensor.shape().iter().product::<usize>() as u64;
+    let bytes: u64 = model.tensors.iter().filter(|(name, _)| own(name)).map(|(_, tensor)| 8 * numbers(tensor)).sum();
+    Some(format!(
+        "{kernel}, {} training rows, which take {}: predictions look for neighbours among them",
+        rows.shape().first().copied().unwrap_or(0),
+        crate::text::bytes(bytes)
+    ))
 }
 
 /// Tensors that are told one by one; a deep model has many.

@@ -105,6 +105,7 @@ CREATE OR REPLACE VIEW drift_wide AS
     SELECT pipeline, scored_day, started_at, run_id, stage, "case", max(rows) AS rows,
         max(value) FILTER (metric = 'rows_invalid') AS rows_invalid,
         max(value) FILTER (metric = 'variance_ratio') AS variance_ratio,
+        max(value) FILTER (metric = 'nearest_distance_ratio') AS nearest_distance_ratio,
         max(value) FILTER (metric = 'share_outside_range') AS most_outside,
         arg_max(feature, value) FILTER (metric = 'share_outside_range') AS most_outside_feature
     FROM drift GROUP BY pipeline, scored_day, started_at, run_id, stage, "case" ORDER BY pipeline, scored_day, started_at;

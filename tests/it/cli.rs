@@ -71,14 +71,14 @@ fn flat(sandbox: &Sandbox, name: &str) {
 }
 
 #[test]
-fn json_logs_say_in_which_phase_of_a_task_they_were_written() {
+fn json_logs_say_which_task_they_are_about() {
     let sandbox = Sandbox::new();
     flat(&sandbox, "x");
     let ran = sandbox.run("run flat.yaml --to rows --quiet --log-format json").succeeded();
     let line: serde_json::Value = serde_json::from_str(ran.stderr.lines().next().unwrap()).unwrap();
     assert!(line["message"].as_str().unwrap().contains("constant column(s) x"), "{line}");
-    let (case, stage, kind, phase) = ("default", "rows", "ingest", "ingest");
-    let span = serde_json::json!({ "name": "task", "case": case, "stage": stage, "kind": kind, "phase": phase });
+    let (case, stage, kind) = ("default", "rows", "ingest");
+    let span = serde_json::json!({ "name": "task", "case": case, "stage": stage, "kind": kind });
     assert_eq!(line["span"], span);
 }
 

@@ -101,7 +101,8 @@ fn options_that_are_not_used_do_not_count() {
             "method: gp, deep: { hidden: { method: sparse }, architecture: convolution, width: 4, u_min: 3, u_max: 2 }",
             "method: gp",
         ),
-        ("method: sparse_gp, preset: paper", "method: sparse_gp"),
+        ("method: sparse_gp, preset: paper", "method: sparse_gp, local: false"),
+        ("method: gp, local: { neighbours: 7 }", "method: gp"),
         ("method: stride, em: { particles: 10 }, deep: { layers: 2 }", "method: stride"),
     ] {
         assert_eq!(step(with), step(without), "{with}");
@@ -110,6 +111,8 @@ fn options_that_are_not_used_do_not_count() {
         ("method: stride", "method: stride, deep: { width: 1 }"),
         ("method: stride", "method: stride, em: { exchanges: 4 }"),
         ("method: stride", "method: stride, preset: paper"),
+        ("method: stride", "method: stride, local: false"),
+        ("method: stride", "method: stride, top: { neighbours: 16 }"),
         ("method: stride", "method: stride, hyperparameters: { optimise: false }"),
         ("method: deep_gp", "method: deep_gp, deep: { hidden: { method: aca } }"),
     ] {

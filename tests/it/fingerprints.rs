@@ -30,7 +30,7 @@ fn rows() -> (Vec<f64>, Vec<f64>, Vec<f64>) {
 fn fits() -> Vec<(String, &'static str, String)> {
     let mut fits = Vec::new();
     let short = "em: { iterations: 1, particles: 2, final_transitions: 0, sampler:";
-    let points = "inducing: { count: 8, candidates: 20 }";
+    let points = "local: false, inducing: { count: 8, candidates: 20 }";
     for kernel in ["rbf", "matern12", "matern32", "matern52", "rational_quadratic"] {
         for method in ["gp", "sparse_gp"] {
             fits.push((
@@ -39,6 +39,12 @@ fn fits() -> Vec<(String, &'static str, String)> {
                 format!("method: {method}, kernel: {kernel}, {points}"),
             ));
         }
+        let local = format!("local: {{ neighbours: 6, kernel: {kernel} }}");
+        let sampler = format!("{short} {{ hmc: {{ transitions: 1, leapfrog: 2 }} }} }}");
+        let sparse = format!("method: sparse_gp, {local}, inducing: {{ count: 8, candidates: 20 }}");
+        fits.push((format!("sparse_gp local {kernel}"), "[a, b]", sparse));
+        let top = format!("method: stride, top: {{ neighbours: 4, kernel: {kernel} }}, {local}, {sampler}");
+        fits.push((format!("stride neighbours {kernel}"), "[a, b]", top));
         for (architecture, features) in [("composition", "[a, b]"), ("convolution", "[a, b]"), ("injective", "[a]")] {
             for (method, hidden) in [("deep_gp", "full"), ("stride", "full"), ("stride", "aca"), ("stride", "sparse")] {
                 for sampler in ["hmc: { transitions: 1, leapfrog: 2 }", "pcn: { steps: 2 }"] {

@@ -126,6 +126,7 @@ fn everything_in_the_schema_can_be_written() {
         ("sampler", json!(em.sampler)),
         ("final_transitions", nothing()),
         ("draws", json!(em.draws)),
+        ("climb", Json::Null),
     ]);
     let HmcOptions { transitions, leapfrog, acceptance } = HmcOptions::default();
     accepts::<HmcOptions>(&[

@@ -2,6 +2,7 @@
 
 use ndarray::Array2;
 
+use super::problem::SupportPoints;
 use crate::gp::kernel::Hyper;
 
 /// Everything that a fit carries from one EM iteration to the next.
@@ -24,6 +25,14 @@ pub struct Checkpoint {
     pub frozen_tried: usize,
     /// How many of them were accepted, or the sum of the probabilities to.
     pub frozen_accepted: f64,
+}
+
+impl Checkpoint {
+    /// Inducing points, pivots and jitter.
+    pub(super) fn points(&self) -> SupportPoints {
+        let (inducing, pivots) = (self.inducing.clone(), Ok(self.pivots.clone()));
+        SupportPoints { inducing, pivots, jitter: self.jitter }
+    }
 }
 
 /// One Markov chain.

@@ -1,16 +1,69 @@
 //! The climb before the first E step: hidden variables go uphill on log-likelihood and prior together, so that the chains do
-//! not begin with a long walk.
+//! not begin with a long walk. And the neighbours that a climb, or an E step, begins with.
 
 use ndarray::Array2;
 
+use super::em::DeepFit;
 use super::problem::DeepProblem;
+use super::sampler::Chain;
 use super::target::LogDensity;
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
-use crate::gp::observer::{Observer, TracePoint};
+use crate::gp::observer::{Observer, Phase, Progress, TracePoint};
 
-/// Moves ξ so many steps uphill.
-pub(super) fn climb(
+/// Steps of the climb between two looks at neighbours and hyper-parameters.
+const CLIMB_ROUND: usize = 20;
+
+impl DeepFit<'_> {
+    // A few rounds: neighbours, hyper-parameters, hidden variables.
+    pub fn climb(
+        &mut self,
+        mut xi: Vec<Array2<f64>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<Array2<f64>>, GpError> {
+        let steps = self.options.climb();
+        let rounds = steps.div_ceil(CLIMB_ROUND);
+        for round in 0..rounds {
+            observer.phase(Phase::Neighbours);
+            self.problem.refresh_neighbours(self.options, self.key, &[&xi])?;
+            observer.phase(Phase::Climb);
+            self.move_hyperparameters(&[&xi], observer)?;
+            let count = CLIMB_ROUND.min(steps - round * CLIMB_ROUND);
+            let trace = TracePoint { step: 0, iteration: 0, ..self.trace_point("climb") };
+            go_uphill(&self.problem, &mut xi, count, trace, observer)?;
+            observer.progress(Progress { what: "rounds uphill", done: round + 1, total: Some(rounds), chains: None });
+        }
+        Ok(xi)
+    }
+
+    // Hyper-parameters uphill, where these hidden variables are, with inducing points as they are.
+    fn move_hyperparameters(&mut self, all_xi: &[&[Array2<f64>]], observer: &mut dyn Observer) -> Result<(), GpError> {
+        let free = self.options.start.free();
+        if !self.options.em.hyperparameters || free == crate::gp::kernel::Free::NONE {
+            return Ok(());
+        }
+        let held = self.problem.held(all_xi)?;
+        let (hyper, inducing) = (self.problem.hyper.clone(), &self.problem.inducing);
+        let trace = self.trace_point("hyper");
+        let found = held.hyperparameters(&hyper, inducing, free, &self.soft_bounds, trace, observer);
+        let hyper = self.or_skipped(found, hyper, "hyper.skipped", observer)?;
+        self.problem.set_hyper(hyper);
+        Ok(())
+    }
+
+    // Neighbours as the chains see them now.
+    pub fn refresh_neighbours(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
+        if self.options.start.neighbours().is_none() {
+            return Ok(());
+        }
+        observer.phase(Phase::Neighbours);
+        let all: Vec<&[Array2<f64>]> = self.chains.iter().map(Chain::xi).collect();
+        self.problem.refresh_neighbours(self.options, self.key, &all)
+    }
+}
+
+// Moves ξ so many steps uphill.
+fn go_uphill(
     problem: &DeepProblem,
     xi: &mut [Array2<f64>],
     steps: usize,

@@ -5,7 +5,6 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::checkpoint::{Checkpoint, ParticleState};
-use super::climb::climb;
 use super::options::DeepOptions;
 use super::problem::{DeepProblem, SupportPoints};
 use super::sampler::{Chain, Moves, SamplerMethod};
@@ -19,18 +18,15 @@ use crate::gp::neighbours::rounding_variance;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
 
-/// Steps of the climb between two looks at neighbours and hyper-parameters.
-const CLIMB_ROUND: usize = 20;
-
 /// A fit that is under way.
 pub(super) struct DeepFit<'a> {
     pub problem: DeepProblem,
-    options: &'a DeepOptions,
-    key: &'a StreamKey,
+    pub(super) options: &'a DeepOptions,
+    pub(super) key: &'a StreamKey,
     pub chains: Vec<Chain>,
     // ξ of every chain at earlier moves of the frozen chain at its end, as far as the mixture keeps them.
     earlier: Vec<Vec<Vec<Array2<f64>>>>,
-    soft_bounds: SoftBounds,
+    pub(super) soft_bounds: SoftBounds,
     // EM iterations that are done.
     iteration: usize,
     // ℓ of every chain after every round of moves of the frozen phase, and its acceptance.
@@ -71,8 +67,7 @@ impl<'a> DeepFit<'a> {
         exact::check_training(x, y)?;
         options.check(x.ncols())?;
         let mut problem = if let Some(state) = &resume {
-            let (inducing, pivots) = (state.inducing.clone(), Ok(state.pivots.clone()));
-            DeepProblem::new(x, y, options, &state.start, SupportPoints { inducing, pivots, jitter: state.jitter })?
+            DeepProblem::new(x, y, options, &state.start, state.points())?
         } else {
             let (start, inducing, jitter) = options.start.fit(x, y, key, observer)?;
             let pivots = Err(pivot_rows(key, x.nrows()));
@@ -101,7 +96,7 @@ impl<'a> DeepFit<'a> {
             moves_done: 0,
         };
         if let Some(start) = options.start.neighbours() {
-            let (kernel, hyper) = start.top(x, y, key, observer)?;
+            let (kernel, hyper) = start.top(x, y, &fit.problem.start, key, observer)?;
             fit.problem.design.top_kernel = kernel;
             fit.soft_bounds.lower[2] = fit.soft_bounds.lower[2].max(rounding_variance(y).ln());
             if resume.is_none() {
@@ -136,48 +131,6 @@ impl<'a> DeepFit<'a> {
         let xi = self.climb(self.problem.start_xi()?, observer)?;
         let chain = |_| Chain::new(xi.clone(), self.sampler().start(xi.len()));
         Ok((0..self.options.em.particles).map(chain).collect())
-    }
-
-    // A few rounds: neighbours, hyper-parameters, hidden variables.
-    fn climb(&mut self, mut xi: Vec<Array2<f64>>, observer: &mut dyn Observer) -> Result<Vec<Array2<f64>>, GpError> {
-        let steps = self.options.climb();
-        let rounds = steps.div_ceil(CLIMB_ROUND);
-        for round in 0..rounds {
-            observer.phase(Phase::Neighbours);
-            self.problem.refresh_neighbours(self.options, self.key, &[&xi])?;
-            observer.phase(Phase::Climb);
-            self.move_hyperparameters(&[&xi], observer)?;
-            let count = CLIMB_ROUND.min(steps - round * CLIMB_ROUND);
-            let trace = TracePoint { step: 0, iteration: 0, ..self.trace_point("climb") };
-            climb(&self.problem, &mut xi, count, trace, observer)?;
-            observer.progress(Progress { what: "rounds uphill", done: round + 1, total: Some(rounds), chains: None });
-        }
-        Ok(xi)
-    }
-
-    // Hyper-parameters uphill, where these hidden variables are, with inducing points as they are.
-    fn move_hyperparameters(&mut self, all_xi: &[&[Array2<f64>]], observer: &mut dyn Observer) -> Result<(), GpError> {
-        let free = self.options.start.free();
-        if !self.options.em.hyperparameters || free == crate::gp::kernel::Free::NONE {
-            return Ok(());
-        }
-        let held = self.problem.held(all_xi)?;
-        let (hyper, inducing) = (self.problem.hyper.clone(), &self.problem.inducing);
-        let trace = self.trace_point("hyper");
-        let found = held.hyperparameters(&hyper, inducing, free, &self.soft_bounds, trace, observer);
-        let hyper = self.or_skipped(found, hyper, "hyper.skipped", observer)?;
-        self.problem.set_hyper(hyper);
-        Ok(())
-    }
-
-    // Neighbours as the chains see them now.
-    fn refresh_neighbours(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
-        if self.options.start.neighbours().is_none() {
-            return Ok(());
-        }
-        observer.phase(Phase::Neighbours);
-        let all: Vec<&[Array2<f64>]> = self.chains.iter().map(Chain::xi).collect();
-        self.problem.refresh_neighbours(self.options, self.key, &all)
     }
 
     /// All EM iterations that are left, and the frozen chain at the end.
@@ -368,7 +321,7 @@ impl<'a> DeepFit<'a> {
         });
     }
 
-    fn trace_point(&self, phase: &'static str) -> TracePoint {
+    pub(super) fn trace_point(&self, phase: &'static str) -> TracePoint {
         TracePoint {
             particle: 0,
             iteration: (self.iteration + 1) as i32,
@@ -425,7 +378,7 @@ impl<'a> DeepFit<'a> {
     }
 
     // A part of an M step that meets a factorisation that fails has not moved anything: no harm done, but it is traced.
-    fn or_skipped<T>(
+    pub(super) fn or_skipped<T>(
         &self,
         result: Result<T, GpError>,
         before: T,

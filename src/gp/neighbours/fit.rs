@@ -2,7 +2,7 @@
 
 use ndarray::ArrayView1;
 
-use super::layer::{GlobalParticle, LocalFit, Places, rounding_variance};
+use super::layer::{GlobalParticle, LocalFit, Places};
 use super::likelihood::LocalLikelihood;
 use super::lists::NeighbourLists;
 use super::options::LocalKernel;
@@ -60,6 +60,15 @@ impl LeaveOneOut {
     }
 }
 
+/// What is known of the noise.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoiseRule {
+    /// It is at least this much.
+    pub least: f64,
+    /// It is just that.
+    pub known: bool,
+}
+
 /// The kernel of a local layer, and each particle's hyper-parameters.
 pub(super) struct Fitted {
     pub kernel: Kernel,
@@ -73,7 +82,7 @@ pub(super) fn fit(
     indices: &[NeighbourIndex],
     neighbours: usize,
     kernels: &[Kernel],
-    (noise_floor, fitted_to): (f64, &[u32]),
+    (noise, fitted_to): (NoiseRule, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<Fitted, GpError> {
@@ -94,7 +103,7 @@ pub(super) fn fit(
                 y: ArrayView1::from(&particle.leave_one_out.residuals),
                 lists: &lists,
             },
-            noise_floor,
+            noise,
             particle: number as i32,
         };
         // All particles share the kernel that the first one chooses, and start where it ended.
@@ -127,14 +136,14 @@ pub(crate) fn best_kernel(
     places: Places,
     y: ArrayView1<'_, f64>,
     neighbours: usize,
-    kernels: LocalKernel,
+    (kernels, noise): (LocalKernel, NoiseRule),
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<(Kernel, Hyper), GpError> {
     let index = NeighbourIndex::new(places.points.clone())?;
     let particle = GlobalParticle { places, leave_one_out: LeaveOneOut::of_nothing(y) };
     let allowed = kernels.allowed();
-    let mut found = fit(&[particle], &[index], neighbours, &allowed, (rounding_variance(y), &[]), key, observer)?;
+    let mut found = fit(&[particle], &[index], neighbours, &allowed, (noise, &[]), key, observer)?;
     let hyper = found.hyper.pop().ok_or_else(|| GpError::value("no hyper-parameters"))?;
     Ok((found.kernel, hyper))
 }
@@ -142,7 +151,7 @@ pub(crate) fn best_kernel(
 // The leave-one-out density of some rows as a function of log s, log l and log (g − floor).
 struct LocalDensity<'a> {
     likelihood: LocalLikelihood<'a>,
-    noise_floor: f64,
+    noise: NoiseRule,
     particle: i32,
 }
 
@@ -166,20 +175,21 @@ impl LocalDensity<'_> {
         let median = distances.get(distances.len() / 2).copied().unwrap_or(1.0);
         let longest = distances.last().copied().unwrap_or(1.0);
         let length = [4.0 * median, longest, 1.0].into_iter().find(|length| *length > 0.0).unwrap_or(1.0);
-        Hyper::isotropic(0.5 * spread, length, 0.5 * spread + self.noise_floor)
+        Hyper::isotropic(0.5 * spread, length, 0.5 * spread + self.noise.least)
     }
 
     fn hyper(&self, theta: &[f64]) -> Hyper {
-        Hyper::isotropic(theta[0].exp(), theta[1].exp(), theta[2].exp() + self.noise_floor)
+        let noise = if self.noise.known { self.noise.least } else { theta[2].exp() + self.noise.least };
+        Hyper::isotropic(theta[0].exp(), theta[1].exp(), noise)
     }
 
     // The hyper-parameters with the best density, and that.
     fn maximise(&self, start: &Hyper, observer: &mut dyn Observer) -> Result<(Hyper, f64), GpError> {
-        let first = [start.variance.ln(), start.lengths[0].ln(), (start.noise - self.noise_floor).max(1e-12).ln()];
+        let first = [start.variance.ln(), start.lengths[0].ln(), (start.noise - self.noise.least).max(1e-12).ln()];
         let weight = self.likelihood.lists.len() as f64;
         let around = |factor: f64| first.iter().map(|value| value + factor.ln()).collect::<Vec<_>>();
         let bounds = SoftBounds { lower: around(1.0 / REACH), upper: around(REACH), weight };
-        let found = maximise(self, &first, &[true; 3], &bounds, &STEPS, observer)?;
+        let found = maximise(self, &first, &[true, true, !self.noise.known], &bounds, &STEPS, observer)?;
         Ok((self.hyper(&found.theta), found.at.value))
     }
 }

@@ -7,7 +7,7 @@
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
 use super::conditional::{Conditional, Site, Sites};
-use super::fit::{LeaveOneOut, fit};
+use super::fit::{LeaveOneOut, NoiseRule, fit};
 use super::likelihood::LocalLikelihood;
 use super::lists::NeighbourLists;
 use super::options::LocalOptions;
@@ -110,14 +110,14 @@ impl LocalParts {
             index: NeighbourIndex::new(places.points)?,
             lengths: places.lengths,
             residuals: self.residuals.row(particle).to_vec(),
-            training: TrainingRows { variance: self.training[[particle, 0]], spacing: self.training[[particle, 1]] },
+            training: UsualRow { variance: self.training[[particle, 0]], spacing: self.training[[particle, 1]] },
         })
     }
 
     /// Measures what is usual for training rows, with the layers of all particles.
     pub(crate) fn measure<'l>(&mut self, layers: impl Iterator<Item = &'l LocalLayer>) -> Result<(), GpError> {
         for (mut to, layer) in self.training.outer_iter_mut().zip(layers) {
-            let TrainingRows { variance, spacing } = layer.measure()?;
+            let UsualRow { variance, spacing } = layer.measure()?;
             to.assign(&ndarray::arr1(&[variance, spacing]));
         }
         Ok(())
@@ -131,7 +131,7 @@ impl LocalParts {
 
 /// What is usual for training rows, in the eyes of one particle.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct TrainingRows {
+pub(crate) struct UsualRow {
     /// Mean variance of the targets, noise included.
     pub variance: f64,
     /// Mean distance to the nearest other row.
@@ -147,7 +147,7 @@ pub(crate) struct LocalLayer {
     index: NeighbourIndex,
     lengths: Option<Vec<f64>>,
     residuals: Vec<f64>,
-    training: TrainingRows,
+    training: UsualRow,
 }
 
 impl LocalLayer {
@@ -186,7 +186,7 @@ impl LocalLayer {
     }
 
     /// What is usual for training rows, by some of them, each left out in its turn.
-    pub fn measure(&self) -> Result<TrainingRows, GpError> {
+    pub fn measure(&self) -> Result<UsualRow, GpError> {
         let n = self.residuals.len();
         let rows: Vec<u32> = (0..n as u32).step_by(n.div_ceil(MEASURED).max(1)).collect();
         let lists = NeighbourLists::others(&self.index, &rows, self.neighbours);
@@ -201,7 +201,7 @@ impl LocalLayer {
                 count += 1.0;
             }
         }
-        Ok(TrainingRows { variance, spacing: if sum > 0.0 { sum / count } else { 1.0 } })
+        Ok(UsualRow { variance, spacing: if sum > 0.0 { sum / count } else { 1.0 } })
     }
 }
 
@@ -221,7 +221,7 @@ pub(crate) fn fit_local(
     x: ArrayView2<'_, f64>,
     particles: &[GlobalParticle],
     options: &LocalOptions,
-    (noise_floor, fitted_to): (f64, &[u32]),
+    (noise, fitted_to): (NoiseRule, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<(LocalParts, LocalFit), GpError> {
@@ -231,8 +231,7 @@ pub(crate) fn fit_local(
         .iter()
         .map(|particle| NeighbourIndex::new(particle.places.points.clone()))
         .collect::<Result<_, _>>()?;
-    let fitted =
-        fit(particles, &indices, neighbours, &options.kernel.allowed(), (noise_floor, fitted_to), key, observer)?;
+    let fitted = fit(particles, &indices, neighbours, &options.kernel.allowed(), (noise, fitted_to), key, observer)?;
     let mut residuals = Array2::zeros((particles.len(), n));
     for (mut to, particle) in residuals.outer_iter_mut().zip(particles) {
         to.assign(&ArrayView1::from(&particle.leave_one_out.residuals));
@@ -249,6 +248,12 @@ pub(crate) fn fit_local(
 pub(crate) fn kept_rows(n: usize, options: &LocalOptions, key: &StreamKey) -> Vec<usize> {
     let count = options.rows.map_or(n, |rows| rows as usize);
     if count >= n { (0..n).collect() } else { sample_without_replacement(&mut key.with("rows").generator(), n, count) }
+}
+
+/// What a local layer knows of the noise of targets y: `[n]`, above a model with this noise.
+pub(crate) fn noise_rule(options: &LocalOptions, y: ArrayView1<'_, f64>, noise: f64) -> NoiseRule {
+    let least = if options.known_noise { noise } else { rounding_variance(y) };
+    NoiseRule { least, known: options.known_noise }
 }
 
 /// The smallest step between two different targets, squared and divided by twelve: the variance of what rounding to such

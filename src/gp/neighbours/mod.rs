@@ -19,7 +19,7 @@ mod search;
 
 pub(crate) use conditional::Sites;
 pub(crate) use fit::{LeaveOneOut, best_kernel};
-pub(crate) use layer::{GlobalParticle, LocalLayer, Places, fit_local, kept_rows, rounding_variance};
+pub(crate) use layer::{GlobalParticle, LocalLayer, Places, fit_local, kept_rows, noise_rule, rounding_variance};
 pub use layer::{LocalFit, LocalParts};
 pub(crate) use likelihood::{AdjointRoom, LocalLikelihood};
 pub use lists::NeighbourLists;

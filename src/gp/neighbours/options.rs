@@ -23,11 +23,14 @@ pub struct LocalOptions {
     /// Training rows that are kept to look for neighbours, drawn at random; null: all.
     #[schemars(range(min = 1))]
     pub rows: Option<u32>,
+    /// The noise is known, and stays what the global model has.
+    #[serde(skip)]
+    pub known_noise: bool,
 }
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { neighbours: 40, kernel: LocalKernel::Auto, rows: None }
+        Self { neighbours: 40, kernel: LocalKernel::Auto, rows: None, known_noise: false }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, ROW_TILE, Stationary};
 use crate::gp::linalg::{Side, dot, row_slices, solve_triangular};
 use crate::gp::neighbours::{
-    GlobalParticle, LeaveOneOut, LocalFit, LocalOptions, Places, fit_local, kept_rows, rounding_variance,
+    GlobalParticle, LeaveOneOut, LocalFit, LocalOptions, Places, fit_local, kept_rows, noise_rule,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::StreamKey;
@@ -31,7 +31,8 @@ impl SparseGp {
         let (rows, targets) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept));
         let leave_one_out = self.leave_one_out(rows.view(), targets.view())?;
         let particle = GlobalParticle { places: self.places(rows.view())?, leave_one_out };
-        let (parts, fit) = fit_local(rows.view(), &[particle], options, (rounding_variance(y), &[]), key, observer)?;
+        let noise = noise_rule(options, y, self.parts.hyper.noise);
+        let (parts, fit) = fit_local(rows.view(), &[particle], options, (noise, &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
             self.restore_local()?;

@@ -66,7 +66,7 @@ pub fn fit(
         Method::SparseGp => {
             let mut gp = sparse::fit(x_view, y_view, &stage.sparse(&fold.train)?, key, observer)?;
             if let Some(options) = stage.local() {
-                let (with, fit) = gp.with_local(x_view, y_view, options, &key.with("local"), observer)?;
+                let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(gp.rows(), fold);
@@ -76,7 +76,7 @@ pub fn fit(
             let options = stage.layered(stage.start(&fold.train)?);
             let mut gp = deep_gp::fit(x_view, y_view, &options, key, resume, observer)?;
             if let Some(options) = stage.local() {
-                let (with, fit) = gp.with_local(x_view, y_view, options, &key.with("local"), observer)?;
+                let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(&gp.parts().inducing, fold);

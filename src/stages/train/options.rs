@@ -30,6 +30,8 @@ pub const USED_BY: &[UsedBy] = &[
     UsedBy::new("deep", "method", &["deep_gp", "stride"]),
     UsedBy::new("em", "method", &["deep_gp", "stride"]),
     UsedBy::new("em.exchanges", "method", &["stride"]),
+    UsedBy::new("top", "method", &["stride"]),
+    UsedBy::new("local", "method", &["sparse_gp", "stride"]),
     UsedBy { default: "composition", ..UsedBy::new("deep.u_min", "deep.architecture", &["convolution", "injective"]) },
     UsedBy { default: "composition", ..UsedBy::new("deep.u_max", "deep.architecture", &["convolution", "injective"]) },
 ];
@@ -170,15 +172,19 @@ impl Train {
     }
 
     /// The options of the local layer, where the method has one.
-    pub fn local(&self) -> Option<&LocalOptions> {
+    pub fn local(&self) -> Option<LocalOptions> {
         let possible = matches!(self.method, Method::SparseGp) || self.method == Method::Stride && self.top.is_none();
-        self.local.options().filter(|_| possible)
+        let known_noise = !self.hyperparameters.optimise.noise;
+        self.local.options().filter(|_| possible).map(|options| LocalOptions { known_noise, ..*options })
     }
 
     // How a model whose top layer is by neighbours predicts.
     fn predictions(&self) -> LocalOptions {
         let trained = self.top.map_or(LocalOptions::default().neighbours, |top| top.neighbours);
-        self.local.options().copied().unwrap_or(LocalOptions { neighbours: trained, ..LocalOptions::default() })
+        let known_noise = !self.hyperparameters.optimise.noise;
+        let asked = self.local.options().copied();
+        let options = asked.unwrap_or(LocalOptions { neighbours: trained, ..LocalOptions::default() });
+        LocalOptions { known_noise, ..options }
     }
 
     /// The fit that a deep method starts with; `train` are the training rows of the fold, in increasing order.
@@ -234,6 +240,7 @@ fn training_position(row: u64, train: &[usize]) -> Result<u64, StageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::Stage as _;
 
     /// Options that every method uses, and those that are about the stage rather than its model.
     const USED_BY_ALL: [&str; 8] =
@@ -245,7 +252,7 @@ mod tests {
         if let (Some(all), Some(options)) = (all.as_object_mut(), options.as_object()) {
             all.extend(options.clone());
         }
-        serde_json::from_value::<Train>(all).map_or(Json::Null, |train| train.used())
+        serde_json::from_value::<Train>(all).map_or(Json::Null, |train| train.key_options())
     }
 
     /// What is said of an option is true: it is in the key of those who use it, and of nobody else.
@@ -263,6 +270,8 @@ mod tests {
                 "deep" => json!({ "deep": { "layers": 3 } }),
                 "em" => json!({ "em": { "particles": 3 } }),
                 "em.exchanges" => json!({ "em": { "exchanges": 4 } }),
+                "top" => json!({ "top": { "neighbours": 8 } }),
+                "local" => json!({ "local": false }),
                 other => unreachable!("an example of `{other}`"),
             };
             for method in METHODS {

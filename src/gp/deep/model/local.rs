@@ -10,7 +10,7 @@ use super::component::Component;
 use crate::gp::GpError;
 use crate::gp::kernel::{Kernel, ROW_TILE};
 use crate::gp::neighbours::{
-    GlobalParticle, LeaveOneOut, LocalFit, LocalKernel, LocalOptions, Places, fit_local, kept_rows, rounding_variance,
+    GlobalParticle, LeaveOneOut, LocalFit, LocalKernel, LocalOptions, Places, fit_local, kept_rows, noise_rule,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::filled;
@@ -35,7 +35,8 @@ impl DeepGp {
             .iter()
             .map(|component| self.global_particle(component, rows.view(), targets.view()))
             .collect::<Result<_, _>>()?;
-        let (parts, fit) = fit_local(rows.view(), &particles, options, (rounding_variance(y), &[]), key, observer)?;
+        let noise = noise_rule(options, y, self.parts.hyper.noise);
+        let (parts, fit) = fit_local(rows.view(), &particles, options, (noise, &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
             self.measure_local()?;
@@ -67,8 +68,8 @@ impl DeepGp {
             |component| Ok(GlobalParticle { places: self.places(component, rows.view())?, leave_one_out: all.clone() });
         let particles: Vec<GlobalParticle> = self.components.iter().map(particle).collect::<Result<_, GpError>>()?;
         let options = LocalOptions { kernel: LocalKernel::Given(kernel), ..*options };
-        let floor = rounding_variance(y);
-        let (parts, _) = fit_local(rows.view(), &particles, &options, (floor, &unseen), key, observer)?;
+        let noise = noise_rule(&options, y, self.parts.hyper.noise);
+        let (parts, _) = fit_local(rows.view(), &particles, &options, (noise, &unseen), key, observer)?;
         self.parts.local = Some(parts);
         self.measure_local()?;
         Ok(self)

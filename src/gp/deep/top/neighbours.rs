@@ -22,7 +22,7 @@ use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Hyper, Kernel, StationaryOptions};
 use crate::gp::linalg::{over_chunks, tiles};
 use crate::gp::neighbours::{
-    AdjointRoom, LocalKernel, LocalLikelihood, LocalOptions, NeighbourLists, Places, best_kernel,
+    AdjointRoom, LocalKernel, LocalLikelihood, LocalOptions, NeighbourLists, Places, best_kernel, noise_rule,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::{StreamKey, permutation, sample_without_replacement};
@@ -94,13 +94,15 @@ impl NeighbourStart {
         &self,
         x: ArrayView2<'_, f64>,
         y: ArrayView1<'_, f64>,
+        start: &Hyper,
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Kernel, Hyper), GpError> {
         observer.phase(Phase::Neighbours);
         let places = Places { points: x.to_owned(), lengths: None };
         let count = self.top.neighbours as usize;
-        best_kernel(places, y, count, self.top.kernel, &key.with("neighbours.kernel"), observer)
+        let noise = noise_rule(&self.predictions, y, start.noise);
+        best_kernel(places, y, count, (self.top.kernel, noise), &key.with("neighbours.kernel"), observer)
     }
 }
 
