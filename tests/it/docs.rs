@@ -32,6 +32,7 @@ pages! {
     data: "data/README.md",
     architecture: "docs/architecture.md",
     benchmarks: "docs/benchmarks.md",
+    dashboards: "docs/dashboards.md",
     experiments: "docs/experiments.md",
     index: "docs/index.md",
     method: "docs/method.md",

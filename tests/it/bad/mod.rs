@@ -88,9 +88,16 @@ fn allowed(path: &Path) -> bool {
     if text.ends_with(".lock") || text == "results/views.sql" {
         return true;
     }
-    ["results/run/", "results/runs/", "results/params/", "results/cache/entries/", "results/cache/last/", "results/models/"]
-        .iter()
-        .any(|place| text.starts_with(place))
+    [
+        "results/run/",
+        "results/runs/",
+        "results/params/",
+        "results/cache/entries/",
+        "results/cache/last/",
+        "results/models/",
+    ]
+    .iter()
+    .any(|place| text.starts_with(place))
 }
 
 /// All files below a directory with their contents; links are not followed, what cannot be read counts as empty.
