@@ -46,10 +46,10 @@ fn entry<'a>(options: &'a Node, path: &str) -> Option<(Origin, &'a Node)> {
 
 /// Options that some stage of some case does not use, by where they are written.
 #[derive(Debug, Default)]
-pub struct Unused(BTreeMap<(Origin, &'static str), Seen>);
+pub struct Unused(BTreeMap<(Origin, &'static str), SeenOption>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenOption {
     decider: &'static str,
     /// Values of the deciding option with which it counts and with which it does not, as they were met.
     with: Vec<String>,

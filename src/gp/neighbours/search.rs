@@ -30,7 +30,7 @@ pub struct NeighbourIndex {
     axes: Array2<f64>,
     /// How much squared distances in turned coordinates may be wrong.
     slack: f64,
-    nodes: Vec<Node>,
+    nodes: Vec<IndexNode>,
     /// Lower and upper corner of every node's box, in lanes of coordinates.
     boxes: Vec<(Lane, Lane)>,
     /// Turned points of all leaves, eight at a time, coordinate by coordinate.
@@ -40,7 +40,7 @@ pub struct NeighbourIndex {
 }
 
 #[derive(Debug, Clone)]
-struct Node {
+struct IndexNode {
     // The blocks of its points.
     blocks: std::ops::Range<usize>,
     // The least number of a point.
@@ -119,7 +119,7 @@ impl NeighbourIndex {
         let number = self.nodes.len();
         let first = self.ids.len();
         let least = ids.iter().copied().min().unwrap_or(u32::MAX);
-        self.nodes.push(Node { blocks: first..first, least, second: None });
+        self.nodes.push(IndexNode { blocks: first..first, least, second: None });
         self.add_box(points, ids);
         if ids.len() <= LEAF {
             self.add_leaf(points, ids);
@@ -205,7 +205,7 @@ impl NeighbourIndex {
     // All points of a leaf.
     fn look(
         &self,
-        node: &Node,
+        node: &IndexNode,
         (query, count, among): (&[f64], usize, Among),
         limit: f64,
         room: &mut SearchRoom,
