@@ -10,7 +10,7 @@ use stride_pipe::tables::{CaseRow, MetricRow, RunRow, TimingRow, TraceRow};
 fn a_run_leaves_every_table_and_the_manifest() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run("run small.yaml").succeeded();
-    assert!(ran.stdout.contains("smse"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("RMSE (y)"), "{}", ran.stdout);
 
     let predictions = read_predictions(&sandbox.table_files("predictions")[0]).unwrap();
     assert_eq!(predictions.rows(), 60);

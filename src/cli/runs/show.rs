@@ -69,7 +69,8 @@ fn provenance(manifest: &Manifest) -> String {
     let _ = writeln!(out, "started   {}, took {}", to_the_second(manifest.started_at), duration(seconds));
     let _ = writeln!(out, "version   {version}, seed {seed}, {threads} thread(s) on {host}");
     let _ = writeln!(out, "command   {command}");
-    let _ = writeln!(out, "cases     {}", manifest.cases.join(" · "));
+    let cases: Vec<String> = manifest.cases.iter().map(|case| cell(case)).collect();
+    let _ = writeln!(out, "cases     {}", cases.join(" · "));
     let mut grid = Grid::new(["input", "sha256", "rows"], 2);
     for input in &manifest.inputs {
         let rows = input.rows.map_or_else(|| "-".to_owned(), |rows| rows.to_string());

@@ -130,6 +130,11 @@ impl Batches {
         &self.known
     }
 
+    // Whether a file is what it was when reading began.
+    fn is_same(&self, index: usize) -> bool {
+        self.files[index].identity().is_ok_and(|identity| identity == self.identities[index])
+    }
+
     fn open_next(&self) -> Result<ParquetRecordBatchReader, StoreError> {
         let (file, known) = (&self.files[self.next], &self.known[self.next]);
         let reader = reader(&file.path).map_err(StoreError::vanished)?;
@@ -154,14 +159,16 @@ impl Batches {
                 None => (self.open_next()?, 0),
             };
             let path = &self.files[index].path;
-            let batch = next_batch(&mut batches).map_err(|error| damaged(path, &error))?;
+            // Half of a file that is being written looks damaged: what it is has to be said first.
+            let unreadable = |error| if self.is_same(index) { damaged(path, &error) } else { changed(&self.files[index]) };
+            let batch = next_batch(&mut batches).map_err(unreadable)?;
             let batch = if let Some(batch) = batch {
                 self.open = Some((batches, offset + batch.num_rows() as u64));
                 batch
             } else {
                 self.next += 1;
                 // Rows of before and rows of after are those of no file: one that is written in place shows now at the latest.
-                if self.files[index].identity()? != self.identities[index] {
+                if !self.is_same(index) {
                     return Err(changed(&self.files[index]));
                 }
                 let promised = self.known[index].rows;
