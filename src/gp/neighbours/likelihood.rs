@@ -199,7 +199,7 @@ mod tests {
                     row.push(sum / lower[j][j]);
                 }
                 let pivot = row.iter().fold(own, |sum, value| sum - *value * *value).sqrt();
-                let rest = row.iter().zip(&white).fold(self.of.y[*site].into(), |sum, (l, w)| sum - *l * *w);
+                let rest = row.iter().zip(&white).fold(Extended::from(self.of.y[*site]), |sum, (l, w)| sum - *l * *w);
                 white.push(rest / pivot);
                 row.push(pivot);
                 lower.push(row);
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn agrees_with_thirty_digits_at_nearly_equal_rows() -> Result<(), GpError> {
-        const N: usize = 22;
+        const N: usize = 14;
         // Every other row is nearly the one before it.
         let wave = |i: usize, j: usize| ((i * i + 7 * i * j + 3 * j) as f64 * 0.77).sin();
         let near = |i: usize, j: usize| if i % 2 == 1 { 1e-6 * wave(i + 5, j) } else { 0.0 };
@@ -270,9 +270,7 @@ mod tests {
                 close(&[sum.log_likelihood, likelihood.value(&hyper)?], &[exact.value(None).value(); 2], &label);
                 close(&likelihood.with_gradient(&hyper)?.gradient, &sum.gradient, &label);
                 let slopes: Vec<f64> = (0..exact.parameters.len()).map(|i| exact.slope(i)).collect();
-                for (i, slope) in slopes[..3].iter().enumerate() {
-                    close(&[sum.gradient[i]], &[*slope], &format!("{label}, hyper-parameter {i}"));
-                }
+                close(&sum.gradient, &slopes[..3], &label);
                 close(&adjoint.into_iter().collect::<Vec<_>>(), &slopes[3..], &label);
             }
         }
