@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::checkpoint::{Checkpoint, ParticleState};
 use super::climb::climb;
-use super::options::DeepOptions;
+use super::options::{Architecture, DeepOptions};
 use super::problem::{DeepProblem, SupportPoints};
 use super::sampler::{Chain, Moves, SamplerMethod};
 use super::start::{pivot_rows, soft_bounds};
@@ -101,7 +101,11 @@ impl<'a> DeepFit<'a> {
             moves_done: 0,
         };
         if let Some(start) = options.start.neighbours() {
-            let (kernel, hyper) = start.top(x, y, key, observer)?;
+            let (kernel, mut hyper) = start.top(x, y, key, observer)?;
+            if options.layers.architecture == Architecture::Convolution {
+                // Local lengths start at the fitted one; that of the layer is a multiple of them.
+                hyper.lengths[0] /= fit.problem.design.start_length;
+            }
             fit.problem.design.top_kernel = kernel;
             fit.soft_bounds.lower[2] = fit.soft_bounds.lower[2].max(rounding_variance(y).ln());
             if resume.is_none() {

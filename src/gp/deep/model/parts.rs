@@ -167,6 +167,11 @@ impl PartsReader<'_> {
         Ok(found.as_standard_layout().into_owned())
     }
 
+    /// Whether training rows are kept.
+    pub fn has_local(&self) -> bool {
+        self.parts.local.is_some()
+    }
+
     fn row(&self, name: &str) -> Result<Vec<f64>, GpError> {
         self.matrix(name, Some(1), None).map(|row| row.into_iter().collect())
     }

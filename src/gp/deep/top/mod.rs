@@ -183,7 +183,8 @@ pub(super) fn restore(
     match reader.word("top")? {
         inducing::NAME => inducing::restore(reader, name, covariance()?),
         exact::NAME => exact::restore(reader, covariance()?, hyper),
-        neighbours::NAME => Ok(Box::new(neighbours::NoMean)),
+        neighbours::NAME if reader.has_local() => Ok(Box::new(neighbours::NoMean)),
+        neighbours::NAME => Err(GpError::shape("a top layer by neighbours without its training rows")),
         other => Err(GpError::value(format!("top layer `{other}`"))),
     }
 }
