@@ -1,14 +1,26 @@
 //! The gradient of the deep log-likelihood against central differences, for every combination of its parts.
 
+use crate::gp_deep_layers::{exact_start, sparse_start};
 use crate::naive::deep::{FULL, SPARSE, aca, hmc};
 use crate::naive::{normal_matrix, regression};
 use ndarray::Array2;
 use stride_pipe::gp::deep::{
-    Architecture, DeepOptions, DeepProblem, EmOptions, LayerOptions, LogDensity, PriorMean, Start, SupportPoints,
+    Architecture, DeepOptions, DeepProblem, EmOptions, LayerOptions, LogDensity, NeighbourStart, PriorMean, Start,
+    SupportPoints, TopOptions,
 };
-use stride_pipe::gp::exact::ExactOptions;
 use stride_pipe::gp::kernel::{Hyper, Kernel};
-use stride_pipe::gp::sparse::{JITTER, SparseOptions};
+use stride_pipe::gp::neighbours::{LocalKernel, LocalOptions};
+use stride_pipe::gp::random::StreamKey;
+use stride_pipe::gp::sparse::JITTER;
+
+/// A top layer by neighbours with the kernel of the hidden layers.
+pub fn neighbour_start(kernel: Kernel, neighbours: u32) -> Start {
+    Start::Neighbours(NeighbourStart {
+        stationary: crate::naive::options(kernel, false),
+        top: TopOptions { neighbours, kernel: LocalKernel::Given(kernel) },
+        predictions: LocalOptions { neighbours, ..LocalOptions::default() },
+    })
+}
 
 /// A small problem with the given parts, and hidden variables that are not special.
 pub fn problem(options: &DeepOptions, n: usize, width: usize, seed: u64) -> (DeepProblem, Vec<Array2<f64>>) {
@@ -16,18 +28,20 @@ pub fn problem(options: &DeepOptions, n: usize, width: usize, seed: u64) -> (Dee
     let (x, y) = regression(seed, n, d, 0.2);
     let start = Hyper::isotropic(1.3, 1.1, 0.15);
     let rows: Vec<usize> = (0..n).collect();
-    let inducing = if matches!(options.start, Start::Exact(_)) { Vec::new() } else { (0..n).step_by(4).collect() };
+    let sparse = matches!(options.start, Start::Sparse(_));
+    let inducing = if sparse { (0..n).step_by(4).collect() } else { Vec::new() };
     let points = SupportPoints { inducing, pivots: Err(rows), jitter: JITTER };
     let mut options = options.clone();
     if options.layers.architecture == Architecture::Composition {
         options.layers.width = Some(width as u32);
     }
-    let problem = DeepProblem::new(x.view(), y.view(), &options, &start, points).unwrap();
+    let mut problem = DeepProblem::new(x.view(), y.view(), &options, &start, points).unwrap();
     let mut xi = problem.start_xi().unwrap();
     for (layer, xi) in xi.iter_mut().enumerate() {
         let size = xi.dim();
         *xi += &(normal_matrix(seed + 100 + layer as u64, size.0, size.1) * 0.4);
     }
+    problem.refresh_neighbours(&options, &StreamKey::new(seed), &[&xi]).unwrap();
     (problem, xi)
 }
 
@@ -35,8 +49,8 @@ pub fn combinations() -> Vec<DeepOptions> {
     let mut all = Vec::new();
     for architecture in Architecture::ALL {
         for hidden in [FULL, aca(9, 1e-9), SPARSE] {
-            for exact in [false, true] {
-                if exact && hidden == SPARSE {
+            for kind in 0..3 {
+                if kind > 0 && hidden == SPARSE {
                     continue;
                 }
                 for (kernel, layers, prior_mean) in [
@@ -47,16 +61,10 @@ pub fn combinations() -> Vec<DeepOptions> {
                     (Kernel::Matern32, 3, PriorMean::Identity),
                     (Kernel::Matern52, 4, PriorMean::Zero),
                 ] {
-                    let start = if exact {
-                        Start::Exact(ExactOptions {
-                            stationary: crate::naive::options(kernel, false),
-                            ..ExactOptions::default()
-                        })
-                    } else {
-                        Start::Sparse(SparseOptions {
-                            stationary: crate::naive::options(kernel, false),
-                            ..SparseOptions::default()
-                        })
+                    let start = match kind {
+                        0 => sparse_start(kernel),
+                        1 => exact_start(kernel),
+                        _ => neighbour_start(kernel, 5),
                     };
                     let sampler = hmc(3, 4);
                     all.push(DeepOptions {
@@ -68,6 +76,8 @@ pub fn combinations() -> Vec<DeepOptions> {
             }
         }
     }
+    // Those with neighbours last.
+    all.sort_by_key(|options| matches!(options.start, Start::Neighbours(_)));
     all
 }
 

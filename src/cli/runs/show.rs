@@ -6,7 +6,7 @@ use crate::cli::grid::Grid;
 use crate::cli::print;
 use crate::store::history::{MetricSummary, Run, phase_costs, read_events, summaries};
 use crate::store::{Manifest, StoreError};
-use crate::text::duration;
+use crate::text::{cell, duration};
 use clap::Args as ClapArgs;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

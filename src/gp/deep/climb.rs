@@ -1,20 +1,43 @@
 //! The climb before the first E step: hidden variables go uphill on log-likelihood and prior together, so that the chains do
 //! not begin with a long walk. And the neighbours that a climb, or an E step, begins with.
 
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView1, ArrayView2};
 
 use super::em::DeepFit;
+use super::options::Architecture;
 use super::problem::DeepProblem;
 use super::sampler::Chain;
 use super::target::LogDensity;
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
+use crate::gp::neighbours::rounding_variance;
 use crate::gp::observer::{Observer, Phase, Progress, TracePoint};
 
 /// Steps of the climb between two looks at neighbours and hyper-parameters.
 const CLIMB_ROUND: usize = 20;
 
 impl DeepFit<'_> {
+    /// The covariance function of a top layer by neighbours, and at the `first` start its hyper-parameters.
+    pub fn begin_neighbours(
+        &mut self,
+        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        first: bool,
+        observer: &mut dyn Observer,
+    ) -> Result<(), GpError> {
+        let Some(start) = self.options.start.neighbours() else { return Ok(()) };
+        let (kernel, mut hyper) = start.top(x, y, &self.problem.start, self.key, observer)?;
+        if self.options.layers.architecture == Architecture::Convolution {
+            // Local lengths start at the fitted one; that of the layer is a multiple of them.
+            hyper.lengths[0] /= self.problem.design.start_length;
+        }
+        self.problem.design.top_kernel = kernel;
+        self.soft_bounds.lower[2] = self.soft_bounds.lower[2].max(rounding_variance(y).ln());
+        if first {
+            self.problem.set_hyper(hyper);
+        }
+        Ok(())
+    }
+
     // A few rounds: neighbours, hyper-parameters, hidden variables.
     pub fn climb(
         &mut self,

@@ -14,7 +14,6 @@ use crate::gp::GpError;
 use crate::gp::exact;
 use crate::gp::hyper::SoftBounds;
 use crate::gp::inducing::Choice;
-use crate::gp::neighbours::rounding_variance;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
 
@@ -95,14 +94,7 @@ impl<'a> DeepFit<'a> {
             }),
             moves_done: 0,
         };
-        if let Some(start) = options.start.neighbours() {
-            let (kernel, hyper) = start.top(x, y, &fit.problem.start, key, observer)?;
-            fit.problem.design.top_kernel = kernel;
-            fit.soft_bounds.lower[2] = fit.soft_bounds.lower[2].max(rounding_variance(y).ln());
-            if resume.is_none() {
-                fit.problem.set_hyper(hyper);
-            }
-        }
+        fit.begin_neighbours((x, y), resume.is_none(), observer)?;
         fit.chains = match resume {
             Some(state) => fit.restore(state.particles)?,
             None => fit.first_chains(observer)?,

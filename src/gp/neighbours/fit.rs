@@ -16,6 +16,8 @@ use crate::gp::random::{StreamKey, sample_without_replacement};
 /// Rows whose densities are compared.
 const ROWS: usize = 3000;
 const STEPS: Settings = Settings { iterations: 40, tolerance: 1e-5 };
+/// Particles after the first start close to where they end.
+const FEW_STEPS: Settings = Settings { iterations: 8, tolerance: 1e-5 };
 /// Soft bounds lie this factor away from what the data suggest.
 const REACH: f64 = 1e4;
 
@@ -108,13 +110,13 @@ pub(super) fn fit(
         };
         // All particles share the kernel that the first one chooses, and start where it ended.
         let found = if let Some((kernel, start, _)) = &best {
-            let (hyper, value) = density(*kernel).maximise(start, observer)?;
+            let (hyper, value) = density(*kernel).maximise(start, &FEW_STEPS, observer)?;
             (*kernel, hyper, value)
         } else {
             let start = density(kernels[0]).start();
             let mut found: Option<(Kernel, Hyper, f64)> = None;
             for kernel in kernels {
-                let (hyper, value) = density(*kernel).maximise(&start, observer)?;
+                let (hyper, value) = density(*kernel).maximise(&start, &STEPS, observer)?;
                 if found.as_ref().is_none_or(|(.., least)| value > *least) {
                     found = Some((*kernel, hyper, value));
                 }
@@ -184,12 +186,12 @@ impl LocalDensity<'_> {
     }
 
     // The hyper-parameters with the best density, and that.
-    fn maximise(&self, start: &Hyper, observer: &mut dyn Observer) -> Result<(Hyper, f64), GpError> {
+    fn maximise(&self, start: &Hyper, steps: &Settings, observer: &mut dyn Observer) -> Result<(Hyper, f64), GpError> {
         let first = [start.variance.ln(), start.lengths[0].ln(), (start.noise - self.noise.least).max(1e-12).ln()];
         let weight = self.likelihood.lists.len() as f64;
         let around = |factor: f64| first.iter().map(|value| value + factor.ln()).collect::<Vec<_>>();
         let bounds = SoftBounds { lower: around(1.0 / REACH), upper: around(REACH), weight };
-        let found = maximise(self, &first, &[true, true, !self.noise.known], &bounds, &STEPS, observer)?;
+        let found = maximise(self, &first, &[true, true, !self.noise.known], &bounds, steps, observer)?;
         Ok((self.hyper(&found.theta), found.at.value))
     }
 }

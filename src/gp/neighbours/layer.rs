@@ -163,6 +163,8 @@ impl LocalLayer {
             for lane in 0..mean.len() {
                 let own = rows.at(first + lane);
                 self.index.nearest(own.point, width, Among::ALL, &mut room, &mut found);
+                // Rows at infinity have no covariances, and would spoil those that are predicted beside them.
+                found.retain(|(distance, _)| distance.is_finite());
                 let at = |row: u32| (known.at(row as usize), self.residuals[row as usize]);
                 panel.load(lane, (own, 0.0), found.iter().map(|(_, row)| at(*row)));
                 nearest.push(found.first().map_or(f64::NAN, |(distance, _)| distance.sqrt() / self.training.spacing));

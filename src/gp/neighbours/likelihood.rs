@@ -164,3 +164,150 @@ fn total(parts: &[LocalSum]) -> Result<LocalSum, GpError> {
     finite(sum.log_likelihood)?;
     Ok(sum)
 }
+
+#[cfg(test)]
+#[path = "../../../tests/it/naive/extended.rs"]
+mod extended;
+
+#[cfg(test)]
+mod tests {
+    use super::extended::Extended;
+    use super::*;
+    use crate::gp::neighbours::NeighbourIndex;
+    use crate::gp::sparse::JITTER;
+
+    // The sum with thirty digits, from its definition. In turn: s, l, g, then coordinates or local lengths.
+    struct Exact<'a> {
+        of: LocalLikelihood<'a>,
+        parameters: Vec<Extended>,
+    }
+
+    impl<'a> Exact<'a> {
+        fn new(of: LocalLikelihood<'a>, hyper: &Hyper) -> Self {
+            let sites = of.sites.lengths.map_or_else(|| of.sites.points.iter().copied().collect(), <[f64]>::to_vec);
+            let numbers = [hyper.variance, hyper.lengths[0], hyper.noise].into_iter().chain(sites);
+            Self { of, parameters: numbers.map(Extended::from).collect() }
+        }
+
+        fn covariance(&self, a: usize, b: usize) -> Extended {
+            let (sites, d) = (&self.of.sites, self.of.sites.points.ncols());
+            let (two, zero) = (Extended::from(2.0), Extended::ZERO);
+            let at = |row: usize, j: usize| match sites.lengths {
+                Some(_) => sites.points[[row, j]].into(),
+                None => self.parameters[3 + row * d + j],
+            };
+            let mut r2 = (0..d).fold(zero, |sum, j| sum + (at(a, j) - at(b, j)) * (at(a, j) - at(b, j)));
+            r2 = r2 / (self.parameters[1] * self.parameters[1]);
+            let mut scale = self.parameters[0];
+            if sites.lengths.is_some() {
+                let (a, b) = (self.parameters[3 + a], self.parameters[3 + b]);
+                let both = a * a + b * b;
+                r2 = two * r2 / both;
+                let share = (two * a * b / both).sqrt();
+                scale = (0..d).fold(scale, |scale, _| scale * share);
+            }
+            let root = |factor: f64| (r2 * factor.into()).sqrt();
+            scale
+                * match self.of.kernel {
+                    Kernel::Rbf => (-(r2 / two)).exp(),
+                    Kernel::Matern12 => (-root(1.0)).exp(),
+                    Kernel::Matern32 => (Extended::ONE + root(3.0)) * (-root(3.0)).exp(),
+                    Kernel::Matern52 => (Extended::ONE + root(5.0) + r2 * 5.0.into() / 3.0.into()) * (-root(5.0)).exp(),
+                    Kernel::RationalQuadratic(shape) => {
+                        let alpha = Extended::from(shape.alpha);
+                        (-(alpha * (Extended::ONE + r2 / (two * alpha)).ln())).exp()
+                    }
+                }
+        }
+
+        // By the factor of the covariance of neighbours and row: the last pivot, and the last of the whitened targets.
+        fn density(&self, sites: &[usize]) -> Extended {
+            let own = self.parameters[0] * (1.0 + JITTER).into() + self.parameters[2];
+            let mut lower: Vec<Vec<Extended>> = Vec::new();
+            let mut white: Vec<Extended> = Vec::new();
+            for (i, site) in sites.iter().enumerate() {
+                let mut row: Vec<Extended> = Vec::new();
+                for (j, other) in sites[..i].iter().enumerate() {
+                    let sum = (0..j).fold(self.covariance(*site, *other), |sum, k| sum - row[k] * lower[j][k]);
+                    row.push(sum / lower[j][j]);
+                }
+                let pivot = row.iter().fold(own, |sum, value| sum - *value * *value).sqrt();
+                let rest = row.iter().zip(&white).fold(Extended::from(self.of.y[*site]), |sum, (l, w)| sum - *l * *w);
+                white.push(rest / pivot);
+                row.push(pivot);
+                lower.push(row);
+            }
+            let (pivot, white) = (lower[sites.len() - 1][sites.len() - 1], white[sites.len() - 1]);
+            (Extended::TAU.ln() + white * white) * (-0.5).into() - pivot.ln()
+        }
+
+        // Of the rows that a parameter may change.
+        fn value(&self, parameter: Option<usize>) -> Extended {
+            let site =
+                parameter.and_then(|parameter| parameter.checked_sub(3)).map(|at| at / self.of.sites.coordinates());
+            (0..self.of.lists.len()).fold(Extended::ZERO, |sum, place| {
+                let (row, neighbours) = self.of.lists.get(place);
+                let sites: Vec<usize> = neighbours.chain([row]).collect();
+                if site.is_some_and(|site| !sites.contains(&site)) { sum } else { sum + self.density(&sites) }
+            })
+        }
+
+        // Central differences: with thirty digits the step can be so small that its square vanishes.
+        fn slope(&mut self, parameter: usize) -> f64 {
+            let (at, step) = (self.parameters[parameter], Extended::from(1e-13));
+            // Logarithms of hyper-parameters.
+            let step = if parameter < 3 { step * at } else { step };
+            let mut moved = |by: Extended| {
+                self.parameters[parameter] = at + by;
+                self.value(Some(parameter))
+            };
+            let difference = moved(step) - moved(-step);
+            self.parameters[parameter] = at;
+            (difference / Extended::from(2e-13)).value()
+        }
+    }
+
+    fn close(found: &[f64], expected: &[f64], label: &str) {
+        let scale = expected.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+        for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+            assert!((found - expected).abs() < 1e-6 * scale, "{label}, {i}: {found} for {expected}");
+        }
+    }
+
+    #[test]
+    fn agrees_with_thirty_digits_at_nearly_equal_rows() -> Result<(), GpError> {
+        const N: usize = 14;
+        // Every other row is nearly the one before it.
+        let wave = |i: usize, j: usize| ((i * i + 7 * i * j + 3 * j) as f64 * 0.77).sin();
+        let near = |i: usize, j: usize| if i % 2 == 1 { 1e-6 * wave(i + 5, j) } else { 0.0 };
+        let points = Array2::from_shape_fn((N, 3), |(i, j)| 1.5 * wave(i / 2, j) + near(i, j));
+        let y = ndarray::Array1::from_shape_fn(N, |i| points[[i, 0]] + 0.3 * wave(i, 9));
+        let lengths: Vec<f64> = (0..N).map(|i| 1.0 + 0.5 * wave(i / 2, 4) + near(i, 1)).collect();
+        let order: Vec<u32> = (0..N as u32).map(|i| i * 5 % N as u32).collect();
+        let earlier = NeighbourLists::earlier(points.view(), &order, 6)?;
+        let index = NeighbourIndex::new(points.clone())?;
+        let others = NeighbourLists::others(&index, &(0..N as u32).step_by(2).collect::<Vec<_>>(), 4);
+        for kernel in Kernel::ALL {
+            for (lengths, lists, noise) in [
+                (None, &earlier, 0.05),
+                (None, &earlier, 1e-6),
+                (None, &others, 1e-4),
+                (Some(&lengths[..]), &earlier, 0.05),
+                (Some(&lengths[..]), &others, 1e-5),
+            ] {
+                let label = format!("{kernel}, local lengths {}, noise {noise}", lengths.is_some());
+                let hyper = Hyper::isotropic(1.3, 1.1, noise);
+                let sites = Sites { points: points.view(), lengths };
+                let likelihood = LocalLikelihood { kernel, sites, y: y.view(), lists };
+                let mut exact = Exact::new(likelihood, &hyper);
+                let (sum, adjoint) = likelihood.with_adjoint(&hyper, &AdjointRoom::default())?;
+                close(&[sum.log_likelihood, likelihood.value(&hyper)?], &[exact.value(None).value(); 2], &label);
+                close(&likelihood.with_gradient(&hyper)?.gradient, &sum.gradient, &label);
+                let slopes: Vec<f64> = (0..exact.parameters.len()).map(|i| exact.slope(i)).collect();
+                close(&sum.gradient, &slopes[..3], &label);
+                close(&adjoint.into_iter().collect::<Vec<_>>(), &slopes[3..], &label);
+            }
+        }
+        Ok(())
+    }
+}

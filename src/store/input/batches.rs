@@ -160,7 +160,8 @@ impl Batches {
             };
             let path = &self.files[index].path;
             // Half of a file that is being written looks damaged: what it is has to be said first.
-            let unreadable = |error| if self.is_same(index) { damaged(path, &error) } else { changed(&self.files[index]) };
+            let unreadable =
+                |error| if self.is_same(index) { damaged(path, &error) } else { changed(&self.files[index]) };
             let batch = next_batch(&mut batches).map_err(unreadable)?;
             let batch = if let Some(batch) = batch {
                 self.open = Some((batches, offset + batch.num_rows() as u64));

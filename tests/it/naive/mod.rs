@@ -4,6 +4,7 @@
 
 pub mod deep;
 pub mod extended;
+pub mod local;
 pub mod sparse;
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};

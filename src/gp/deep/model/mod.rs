@@ -60,11 +60,20 @@ pub struct DeepGp {
 impl DeepGp {
     /// The model at the end of a fit.
     pub(super) fn new(fit: &DeepFit<'_>) -> Result<Self, GpError> {
-        Self::from_parts(parts::of_fit(fit)?)
+        Self::restored(parts::of_fit(fit)?)
     }
 
     /// Restores a model from its parts; its predictions are the same bits.
     pub fn from_parts(parts: DeepParts) -> Result<Self, GpError> {
+        let gp = Self::restored(parts)?;
+        let empty = |component: &Component| component.top.is_nothing() && component.local.is_none();
+        if gp.components.iter().any(empty) {
+            return Err(GpError::shape("a top layer by neighbours without its training rows"));
+        }
+        Ok(gp)
+    }
+
+    fn restored(parts: DeepParts) -> Result<Self, GpError> {
         let (design, bottom, components) = parts::restore(&parts)?;
         let mut gp = Self { parts, design, bottom, components };
         gp.restore_local()?;
