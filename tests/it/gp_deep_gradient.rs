@@ -5,8 +5,8 @@ use crate::naive::deep::{FULL, SPARSE, aca, hmc};
 use crate::naive::{normal_matrix, regression};
 use ndarray::Array2;
 use stride_pipe::gp::deep::{
-    Architecture, DeepOptions, DeepProblem, EmOptions, LayerOptions, LogDensity, NeighbourStart, PriorMean, Start, SupportPoints,
-    TopOptions,
+    Architecture, DeepOptions, DeepProblem, EmOptions, LayerOptions, LogDensity, NeighbourStart, PriorMean, Start,
+    SupportPoints, TopOptions,
 };
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::neighbours::{LocalKernel, LocalOptions};

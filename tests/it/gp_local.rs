@@ -1,7 +1,7 @@
 //! The local layer: residuals against refits, predictions against plain loops, the same bits, damaged parts.
 
-use crate::gp_deep_start::{Listener, quick_sparse};
 use crate::gp_deep_gradient::neighbour_start;
+use crate::gp_deep_start::{Listener, quick_sparse};
 use crate::naive::deep::{Deep, FULL, aca, hmc, mixture, pcn, submatrix};
 use crate::naive::local::{Local, Places, log_density, refits};
 use crate::naive::{covariance, generator, kernel, normal_matrix, posterior, regression, relative_error, with_threads};
@@ -57,7 +57,9 @@ fn above_a_sparse_process_it_is_that_of_the_definition() {
     let stars = concatenate(Axis(0), &[(normal_matrix(32, 20, 2) * 1.5).view(), x.slice(s![..5, ..])]).unwrap();
     for kernel in [Kernel::Rbf, Kernel::Matern32] {
         for lengths in [vec![1.1], vec![0.8, 1.7]] {
-            for (own, kept) in [(LocalKernel::Given(Kernel::Rbf), None), (LocalKernel::Auto, None), (LocalKernel::Auto, Some(33))] {
+            for (own, kept) in
+                [(LocalKernel::Given(Kernel::Rbf), None), (LocalKernel::Auto, None), (LocalKernel::Auto, Some(33))]
+            {
                 let label = format!("{kernel} {lengths:?} {own:?} {kept:?}");
                 let hyper = Hyper { variance: 1.4, lengths: lengths.clone(), noise: 0.2 };
                 let global = SparseGp::condition(x.view(), y.view(), kernel, &hyper, &rows, JITTER).unwrap();
@@ -66,11 +68,8 @@ fn above_a_sparse_process_it_is_that_of_the_definition() {
                     global.with_local(x.view(), y.view(), &options, &StreamKey::new(1), &mut Silent).unwrap();
                 assert!(quality.is_better(), "{label}: {quality:?}");
                 let parts = gp.parts().local.as_ref().unwrap();
-                let kept: Vec<usize> = parts
-                    .x
-                    .outer_iter()
-                    .map(|row| x.outer_iter().position(|other| other == row).unwrap())
-                    .collect();
+                let kept: Vec<usize> =
+                    parts.x.outer_iter().map(|row| x.outer_iter().position(|other| other == row).unwrap()).collect();
                 assert_eq!((kept.len(), parts.neighbours), (options.rows.unwrap_or(N as u32) as usize, 7));
 
                 let z = x.select(Axis(0), &rows);
@@ -129,7 +128,13 @@ fn global_means(
 
 // ---- above a mixture, and as its top layer ----
 
-fn options(start: Start, architecture: Architecture, layers: u32, hidden: HiddenOptions, sampler: SamplerOptions) -> DeepOptions {
+fn options(
+    start: Start,
+    architecture: Architecture,
+    layers: u32,
+    hidden: HiddenOptions,
+    sampler: SamplerOptions,
+) -> DeepOptions {
     let prior_mean = if layers == 2 { PriorMean::Identity } else { PriorMean::Zero };
     DeepOptions {
         start,
@@ -174,7 +179,8 @@ fn above_a_mixture_it_is_that_of_the_definition() {
         let label = format!("{architecture:?} {hidden:?} {layers} layers");
         // Full layers are interpolated at new rows, with jitter, and training rows are new ones to a model.
         let tolerance = if hidden == FULL { 1e-5 } else { 1e-6 };
-        let options = options(Start::Sparse(quick_sparse(Kernel::Matern32, 5)), architecture, layers, hidden, hmc(3, 3));
+        let options =
+            options(Start::Sparse(quick_sparse(Kernel::Matern32, 5)), architecture, layers, hidden, hmc(3, 3));
         let ((x, y), stars) = (data(&options, N), stars(&options));
         let (global, said) = run(&options, N, None);
         let state = said.checkpoints.last().unwrap();
@@ -244,13 +250,18 @@ fn as_a_top_layer_it_is_that_of_the_definition() {
                 let layers = deep.layers(&particle.xi);
                 let places = Places::of(&deep, &x, &deep.inputs_at(&layers, &x));
                 let at = Places::of(&deep, &stars, &deep.inputs_at(&layers, &stars));
-                let layer =
-                    Local { kernel: Kernel::Matern32, hyper: state.hyper.clone(), places: &places, y: y.as_slice().unwrap() };
+                let layer = Local {
+                    kernel: Kernel::Matern32,
+                    hyper: state.hyper.clone(),
+                    places: &places,
+                    y: y.as_slice().unwrap(),
+                };
                 all.push((0..stars.nrows()).map(|star| layer.predict(at.at(star), count as usize)).unzip());
                 if count as usize >= N && architecture != Architecture::Convolution {
                     // The exact posterior at the warped rows.
                     let (points, hyper) = (places.points.view(), &state.hyper);
-                    let exact = at.points.outer_iter().map(|star| posterior(Kernel::Matern32, hyper, points, y.view(), star));
+                    let exact =
+                        at.points.outer_iter().map(|star| posterior(Kernel::Matern32, hyper, points, y.view(), star));
                     let (mean, _): (Vec<f64>, Vec<f64>) = exact.unzip();
                     assert!(relative_error(&mean, &all[all.len() - 1].0) < 1e-5, "{label}");
                 }
@@ -307,8 +318,7 @@ fn complete(options: &DeepOptions, n: usize, resume: Option<Checkpoint>) -> (Dee
         return (gp, said, None);
     }
     let (x, y) = data(options, n);
-    let (gp, quality) =
-        gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
+    let (gp, quality) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
     (gp, said, Some(quality))
 }
 
@@ -335,8 +345,7 @@ fn the_same_bits_with_any_number_of_threads() {
     let work = || {
         let hyper = Hyper { variance: 1.2, lengths: vec![1.0, 2.0, 1.5], noise: 0.2 };
         let gp = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, &[3, 99, 500, 610], JITTER).unwrap();
-        let (gp, quality) =
-            gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
+        let (gp, quality) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
         let predicted = gp.predict(x.view(), true).unwrap();
         (gp.into_parts(), quality, bits(&predicted))
     };
@@ -420,10 +429,13 @@ fn damaged(good: &LocalParts) -> Vec<(&'static str, LocalParts)> {
     vec![
         ("a row lost", with(&|bad| bad.x = bad.x.slice(s![..n - 1, ..]).to_owned())),
         ("all rows lost", with(&|bad| bad.x = bad.x.slice(s![..0, ..]).to_owned())),
-        ("all lost", with(&|bad| {
-            bad.x = bad.x.slice(s![..0, ..]).to_owned();
-            bad.residuals = bad.residuals.slice(s![.., ..0]).to_owned();
-        })),
+        (
+            "all lost",
+            with(&|bad| {
+                bad.x = bad.x.slice(s![..0, ..]).to_owned();
+                bad.residuals = bad.residuals.slice(s![.., ..0]).to_owned();
+            }),
+        ),
         ("a feature more", with(&|bad| bad.x = Array2::zeros((n, bad.x.ncols() + 1)))),
         ("a residual lost", with(&|bad| bad.residuals = bad.residuals.slice(s![.., 1..]).to_owned())),
         ("residuals of a particle lost", with(&|bad| bad.residuals = bad.residuals.slice(s![1.., ..]).to_owned())),
@@ -485,8 +497,7 @@ fn copies_of_rows_do_not_promise_more_than_the_grid_of_the_targets() {
     let (x, y, floor) = copies();
     let hyper = Hyper::isotropic(1.0, 1.2, 0.3);
     let gp = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, &[0, 7, 13, 22], JITTER).unwrap();
-    let (gp, quality) =
-        gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
+    let (gp, quality) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
     let noise = gp.parts().local.as_ref().unwrap().hyper[[0, 2]];
     assert!(noise >= floor * (1.0 - 1e-9) && noise < 1.1 * floor, "{noise} for {floor}");
     // A density of a target that is known to a step cannot be better than that of the step.
@@ -519,8 +530,7 @@ fn a_layer_that_makes_nothing_better_is_left_out() {
         {
             let global = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, rows, JITTER).unwrap();
             let before = global.predict(x.view(), true).unwrap();
-            let (gp, quality) =
-                global.with_local(x.view(), y.view(), &TEN, &StreamKey::new(4), &mut Silent).unwrap();
+            let (gp, quality) = global.with_local(x.view(), y.view(), &TEN, &StreamKey::new(4), &mut Silent).unwrap();
             assert!(quality.with.is_finite() && quality.without.is_finite());
             assert_eq!(quality.is_better(), gp.parts().local.is_some(), "{quality:?}");
             if !quality.is_better() {

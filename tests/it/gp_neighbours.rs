@@ -119,7 +119,8 @@ fn lists_are_those_of_a_sort() {
             assert!(found.eq(expected.into_iter().take(12).map(|(_, row)| row)), "{name}, row {row}");
         }
         for threads in [1, 2, 3] {
-            let again = || (NeighbourLists::earlier(points.view(), &order, 9), NeighbourLists::others(&index, &rows, 12));
+            let again =
+                || (NeighbourLists::earlier(points.view(), &order, 9), NeighbourLists::others(&index, &rows, 12));
             let (again, again_others) = with_threads(threads, again);
             assert!(again.unwrap() == earlier && again_others == others, "{name}, {threads} threads");
         }

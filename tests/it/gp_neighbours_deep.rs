@@ -96,7 +96,9 @@ static START: std::sync::LazyLock<Hyper> = std::sync::LazyLock::new(|| Hyper::is
 fn the_likelihood_is_that_of_the_definition() {
     const N: usize = 45;
     for (number, (architecture, hidden, layers)) in kinds().enumerate() {
-        for (kernel, top) in [(Kernel::Rbf, Kernel::Matern12), (Kernel::Matern32, Kernel::Rbf), (Kernel::Matern52, Kernel::Matern52)] {
+        for (kernel, top) in
+            [(Kernel::Rbf, Kernel::Matern12), (Kernel::Matern32, Kernel::Rbf), (Kernel::Matern52, Kernel::Matern52)]
+        {
             let mut start = neighbour_start(kernel, 4);
             if let Start::Neighbours(start) = &mut start {
                 start.top.kernel = stride_pipe::gp::neighbours::LocalKernel::Given(top);

@@ -106,11 +106,7 @@ pub fn log_density(residual: f64, variance: f64) -> f64 {
 /// What regression on inducing points says of the target of every row that it is fitted without: how far it is off, and
 /// the variance, noise included. The covariances are those of the inducing points, jitter included: `[m, m]`, and of them
 /// with all rows: `[m, n]`.
-pub fn refits(
-    (k_mm, k_mn): (&Array2<f64>, &Array2<f64>),
-    y: &[f64],
-    (variance, noise): (f64, f64),
-) -> Vec<(f64, f64)> {
+pub fn refits((k_mm, k_mn): (&Array2<f64>, &Array2<f64>), y: &[f64], (variance, noise): (f64, f64)) -> Vec<(f64, f64)> {
     let (m, n) = k_mn.dim();
     let lower = cholesky(k_mm);
     let v: Vec<Array1<f64>> = k_mn.columns().into_iter().map(|column| solve_lower(&lower, column)).collect();
