@@ -14,7 +14,7 @@ use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::neighbours::{LocalFit, LocalKernel, LocalOptions, LocalParts};
 use stride_pipe::gp::observer::Silent;
 use stride_pipe::gp::predict::Prediction;
-use stride_pipe::gp::random::{StreamKey, below};
+use stride_pipe::gp::random::{StreamKey, below, sample_without_replacement};
 use stride_pipe::gp::sparse::{JITTER, SparseGp};
 
 const ACA: HiddenOptions = aca(8, 1e-9);
@@ -242,24 +242,24 @@ fn as_a_top_layer_it_is_that_of_the_definition() {
             let (gp, said) = run(&options, N, None);
             let state = said.checkpoints.last().unwrap();
             let parts = gp.parts().local.as_ref().unwrap();
-            assert_eq!(hyper_of(parts, 1), state.hyper);
             assert!(parts.residuals.outer_iter().all(|row| row == y));
-            let deep = Deep::of(&options, &x, state);
+            // A tenth of the rows was not there in training, and fits what is expected of neighbours.
+            let mut stream = StreamKey::new(9).with("neighbours.held out").generator();
+            let held_out = sample_without_replacement(&mut stream, N, N / 10);
+            let seen: Vec<usize> = (0..N).filter(|row| !held_out.contains(row)).collect();
+            let deep = Deep::of(&options, &x.select(Axis(0), &seen), state);
             let mut all: Vec<(Vec<f64>, Vec<f64>)> = Vec::new();
-            for particle in &state.particles {
+            for (number, particle) in state.particles.iter().enumerate() {
+                let own = hyper_of(parts, number);
                 let layers = deep.layers(&particle.xi);
                 let places = Places::of(&deep, &x, &deep.inputs_at(&layers, &x));
                 let at = Places::of(&deep, &stars, &deep.inputs_at(&layers, &stars));
-                let layer = Local {
-                    kernel: Kernel::Matern32,
-                    hyper: state.hyper.clone(),
-                    places: &places,
-                    y: y.as_slice().unwrap(),
-                };
+                let layer =
+                    Local { kernel: Kernel::Matern32, hyper: own.clone(), places: &places, y: y.as_slice().unwrap() };
                 all.push((0..stars.nrows()).map(|star| layer.predict(at.at(star), count as usize)).unzip());
                 if count as usize >= N && architecture != Architecture::Convolution {
                     // The exact posterior at the warped rows.
-                    let (points, hyper) = (places.points.view(), &state.hyper);
+                    let (points, hyper) = (places.points.view(), &own);
                     let exact =
                         at.points.outer_iter().map(|star| posterior(Kernel::Matern32, hyper, points, y.view(), star));
                     let (mean, _): (Vec<f64>, Vec<f64>) = exact.unzip();

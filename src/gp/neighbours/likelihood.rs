@@ -13,8 +13,8 @@ use super::conditional::{Conditional, LocalSum, Sites};
 use super::lists::NeighbourLists;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::linalg::add_all;
 use crate::gp::linalg::panels::LANES;
-use crate::gp::linalg::{add_all, over_chunks};
 
 /// Numbers that the partial derivatives of all threads may hold together (1 GiB).
 const PARTIAL: usize = 1 << 27;
@@ -58,7 +58,7 @@ pub(crate) struct LocalLikelihood<'a> {
 impl LocalLikelihood<'_> {
     /// The sum of all log densities.
     pub fn value(&self, hyper: &Hyper) -> Result<f64, GpError> {
-        let parts = over_chunks(self.lists.len(), 1, |chunk| {
+        let parts = self.over_parts(|chunk| {
             let mut sum = 0.0;
             self.panels(chunk, hyper, |panel, count, _| {
                 sum += panel.log_densities().iter().take(count).sum::<f64>();
@@ -71,7 +71,7 @@ impl LocalLikelihood<'_> {
 
     /// The mean variance of a target, noise included.
     pub fn mean_variance(&self, hyper: &Hyper) -> Result<f64, GpError> {
-        let parts = over_chunks(self.lists.len(), 1, |chunk| {
+        let parts = self.over_parts(|chunk| {
             let mut sum = 0.0;
             self.panels(chunk, hyper, |panel, count, _| {
                 sum += panel.variance().iter().take(count).sum::<f64>();
@@ -84,7 +84,7 @@ impl LocalLikelihood<'_> {
 
     /// The same, with derivatives by log s, log l and log g.
     pub fn with_gradient(&self, hyper: &Hyper) -> Result<LocalSum, GpError> {
-        let parts = over_chunks(self.lists.len(), 4, |chunk| {
+        let parts = self.over_parts(|chunk| {
             let mut sum = LocalSum::default();
             self.panels(chunk, hyper, |panel, count, _| {
                 sum.add(&panel.sum(hyper, count, false));
@@ -98,29 +98,22 @@ impl LocalLikelihood<'_> {
     /// The same, and derivatives by the coordinates (or local lengths) of all sites, `[n, D]`.
     pub fn with_adjoint(&self, hyper: &Hyper, room: &AdjointRoom) -> Result<(LocalSum, Array2<f64>), GpError> {
         let (n, width) = (self.sites.points.nrows(), self.sites.coordinates());
-        let parts = (PARTIAL / (n * width).max(1)).clamp(2, PARTS);
-        let places = self.lists.len();
-        let bound = |part: usize| (part * places.div_ceil(LANES) / parts * LANES).min(places);
-        let found: Vec<(LocalSum, Vec<f64>)> = (0..parts)
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|part| {
-                let (mut sum, mut adjoint) = (LocalSum::default(), room.take(n * width));
-                let to = adjoint.as_mut_slice();
-                self.panels(bound(part)..bound(part + 1), hyper, |panel, count, first| {
-                    sum.add(&panel.sum(hyper, count, true));
-                    for lane in 0..count {
-                        let (row, neighbours) = self.lists.get(first + lane);
-                        for (row, derivatives) in neighbours.chain([row]).zip(panel.derivatives(lane)) {
-                            let to = &mut to[row * width..(row + 1) * width];
-                            to.iter_mut().zip(derivatives).for_each(|(to, value)| *to += value);
-                        }
+        let found: Vec<(LocalSum, Vec<f64>)> = self.over_parts(|chunk| {
+            let (mut sum, mut adjoint) = (LocalSum::default(), room.take(n * width));
+            let to = adjoint.as_mut_slice();
+            self.panels(chunk, hyper, |panel, count, first| {
+                sum.add(&panel.sum(hyper, count, true));
+                for lane in 0..count {
+                    let (row, neighbours) = self.lists.get(first + lane);
+                    for (row, derivatives) in neighbours.chain([row]).zip(panel.derivatives(lane)) {
+                        let to = &mut to[row * width..(row + 1) * width];
+                        to.iter_mut().zip(derivatives).for_each(|(to, value)| *to += value);
                     }
-                    Ok(())
-                })?;
-                Ok((sum, adjoint))
-            })
-            .collect::<Result<_, GpError>>()?;
+                }
+                Ok(())
+            })?;
+            Ok((sum, adjoint))
+        })?;
         let sums: Vec<LocalSum> = found.iter().map(|(sum, _)| *sum).collect();
         let mut adjoint = room.take(n * width);
         adjoint.par_chunks_mut(BLOCK).enumerate().for_each(|(block, to)| {
@@ -129,6 +122,18 @@ impl LocalLikelihood<'_> {
         found.into_iter().for_each(|(_, part)| room.give_back(part));
         let adjoint = Array2::from_shape_vec((n, width), adjoint);
         Ok((total(&sums)?, adjoint.map_err(|error| GpError::shape(error.to_string()))?))
+    }
+
+    // Runs `work` on parts of the rows, always the same ones: all sums have the same bits.
+    fn over_parts<A: Send>(
+        &self,
+        work: impl Fn(std::ops::Range<usize>) -> Result<A, GpError> + Sync,
+    ) -> Result<Vec<A>, GpError> {
+        let numbers = self.sites.points.nrows() * self.sites.coordinates();
+        let parts = (PARTIAL / numbers.max(1)).clamp(2, PARTS);
+        let places = self.lists.len();
+        let bound = |part: usize| (part * places.div_ceil(LANES) / parts * LANES).min(places);
+        (0..parts).into_par_iter().with_max_len(1).map(|part| work(bound(part)..bound(part + 1))).collect()
     }
 
     // Conditions some rows on their neighbours, eight at a time; `work` gets how many of them count, and the first.
