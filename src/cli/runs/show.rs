@@ -6,7 +6,7 @@ use crate::cli::grid::Grid;
 use crate::cli::print;
 use crate::store::history::{MetricSummary, Run, phase_costs, read_events, summaries};
 use crate::store::{Manifest, StoreError};
-use crate::text::{cell, duration};
+use crate::text::{cell, duration, one_line};
 use clap::Args as ClapArgs;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -50,7 +50,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             let _ = writeln!(out, "\n{title}");
         }
         for line in lines {
-            let _ = writeln!(out, "  {line}");
+            let _ = writeln!(out, "  {}", one_line(&line));
         }
     }
     print(&out)

@@ -67,7 +67,7 @@ pub fn fit(
     };
     // Hidden layers that were trained on the likelihood of neighbours make these look too much alike: what a prediction
     // may expect of them is measured on rows that training has not seen.
-    let held_out = start.held_out(x.nrows(), key);
+    let held_out = NeighbourStart::held_out(x.nrows(), key);
     let seen: Vec<usize> = (0..x.nrows()).filter(|row| held_out.binary_search(row).is_err()).collect();
     let (x_seen, y_seen) = (x.select(Axis(0), &seen), y.select(Axis(0), &seen));
     let (gp, kernel) = fit_rows(x_seen.view(), y_seen.view(), options, key, resume, observer)?;

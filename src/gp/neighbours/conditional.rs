@@ -170,7 +170,7 @@ impl Conditional {
         self.r2.iter_mut().flatten().for_each(|r2| *r2 *= rate);
         if self.local {
             by_lengths(&self.lengths, |a, b, pair| {
-                self.r2[pair] = zip3(&self.r2[pair], a, b, |r2, a, b| 2.0 * r2 / (a * a + b * b))
+                self.r2[pair] = zip3(&self.r2[pair], a, b, |r2, a, b| 2.0 * r2 / (a * a + b * b));
             });
         }
         self.cov.copy_from_slice(&self.r2);
@@ -178,7 +178,7 @@ impl Conditional {
         if self.local {
             by_lengths(&self.lengths, |a, b, pair| {
                 self.cov[pair] =
-                    zip3(&self.cov[pair], a, b, |cov, a, b| cov * power((2.0 * a * b / (a * a + b * b)).sqrt(), d))
+                    zip3(&self.cov[pair], a, b, |cov, a, b| cov * power((2.0 * a * b / (a * a + b * b)).sqrt(), d));
             });
         }
         self.leave_out_missing();
@@ -316,10 +316,10 @@ impl Conditional {
             let mut sum = [0.0; LANES];
             for j in (0..=k).filter(|j| *j != i) {
                 let pair = pairs(i.max(j)) + i.min(j);
-                for x in 0..LANES {
+                for (x, sum) in sum.iter_mut().enumerate() {
                     let (a, b, cov) = (self.lengths[i][x], self.lengths[j][x], self.cov[pair][x]);
                     let slope = (d * cov - self.slopes[pair][x] * self.r2[pair][x]) / (a * a + b * b);
-                    sum[x] += self.pulls[i * (k + 1) + j][x] * (0.5 * d / a * cov - a * slope);
+                    *sum += self.pulls[i * (k + 1) + j][x] * (0.5 * d / a * cov - a * slope);
                 }
             }
             self.by_points[i] = sum;

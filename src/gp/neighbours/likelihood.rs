@@ -117,9 +117,13 @@ impl LocalLikelihood<'_> {
         let sums: Vec<LocalSum> = found.iter().map(|(sum, _)| *sum).collect();
         let mut adjoint = room.take(n * width);
         adjoint.par_chunks_mut(BLOCK).enumerate().for_each(|(block, to)| {
-            found.iter().for_each(|(_, part)| add_all(&mut *to, &part[block * BLOCK..]));
+            for (_, part) in &found {
+                add_all(&mut *to, &part[block * BLOCK..]);
+            }
         });
-        found.into_iter().for_each(|(_, part)| room.give_back(part));
+        for (_, part) in found {
+            room.give_back(part);
+        }
         let adjoint = Array2::from_shape_vec((n, width), adjoint);
         Ok((total(&sums)?, adjoint.map_err(|error| GpError::shape(error.to_string()))?))
     }
@@ -165,7 +169,9 @@ fn finite(value: f64) -> Result<f64, GpError> {
 
 fn total(parts: &[LocalSum]) -> Result<LocalSum, GpError> {
     let mut sum = LocalSum::default();
-    parts.iter().for_each(|part| sum.add(part));
+    for part in parts {
+        sum.add(part);
+    }
     finite(sum.log_likelihood)?;
     Ok(sum)
 }

@@ -267,7 +267,7 @@ fn worst(found: &[Neighbour], count: usize) -> f64 {
 }
 
 fn insert(found: &mut Vec<Neighbour>, count: usize, new: Neighbour) {
-    let after = |old: &Neighbour| old.0 > new.0 || old.0 == new.0 && old.1 > new.1;
+    let after = |old: &Neighbour| old.0.total_cmp(&new.0).then(old.1.cmp(&new.1)).is_gt();
     // From the far end: most candidates are nearly as far as the last.
     let place = found.iter().rposition(|old| !after(old)).map_or(0, |before| before + 1);
     if place >= count {

@@ -10,7 +10,7 @@ use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, ROW_TILE, Stationary};
 use crate::gp::linalg::{Side, dot, row_slices, solve_triangular};
 use crate::gp::neighbours::{
-    GlobalParticle, LeaveOneOut, LocalFit, LocalOptions, Places, fit_local, kept_rows, noise_rule,
+    GlobalParticle, LeaveOneOut, LocalFit, LocalOptions, LocalParts, Places, fit_local, kept_rows, noise_rule,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::StreamKey;
@@ -53,7 +53,7 @@ impl SparseGp {
 
     /// Noise variance of a prediction's target.
     pub fn noise(&self) -> f64 {
-        self.parts.local.as_ref().map_or(self.parts.hyper.noise, |local| local.noise())
+        self.parts.local.as_ref().map_or(self.parts.hyper.noise, LocalParts::noise)
     }
 
     pub(super) fn restore_local(&mut self) -> Result<(), GpError> {
@@ -91,7 +91,9 @@ impl SparseGp {
         };
         let tiles: Vec<LeaveOneOut> = starts.into_par_iter().map(tile).collect::<Result<_, GpError>>()?;
         let mut all = LeaveOneOut::default();
-        tiles.into_iter().for_each(|part| all.append(part));
+        for part in tiles {
+            all.append(part);
+        }
         Ok(all)
     }
 }

@@ -10,7 +10,8 @@ use super::component::Component;
 use crate::gp::GpError;
 use crate::gp::kernel::{Kernel, ROW_TILE};
 use crate::gp::neighbours::{
-    GlobalParticle, LeaveOneOut, LocalFit, LocalKernel, LocalOptions, Places, fit_local, kept_rows, noise_rule,
+    GlobalParticle, LeaveOneOut, LocalFit, LocalKernel, LocalOptions, LocalParts, Places, fit_local, kept_rows,
+    noise_rule,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::filled;
@@ -88,7 +89,7 @@ impl DeepGp {
 
     /// Noise variance of a prediction's target.
     pub fn noise(&self) -> f64 {
-        self.parts.local.as_ref().map_or(self.parts.hyper.noise, |local| local.noise())
+        self.parts.local.as_ref().map_or(self.parts.hyper.noise, LocalParts::noise)
     }
 
     // Puts the local layer in place for the first time.
@@ -146,7 +147,9 @@ impl DeepGp {
         };
         let parts: Vec<LeaveOneOut> = starts.into_par_iter().map(tile).collect::<Result<_, GpError>>()?;
         let mut leave_one_out = LeaveOneOut::default();
-        parts.into_iter().for_each(|part| leave_one_out.append(part));
+        for part in parts {
+            leave_one_out.append(part);
+        }
         Ok(GlobalParticle { places, leave_one_out })
     }
 }

@@ -231,7 +231,9 @@ impl Posterior for RegressionPosterior {
                 store(left, &mut remaining);
             }
         })?;
-        remaining.iter_mut().for_each(|value| *value = not_negative(*value));
+        for value in &mut remaining {
+            *value = not_negative(*value);
+        }
         Ok((mean, remaining))
     }
 

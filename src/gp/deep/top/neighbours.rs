@@ -81,7 +81,7 @@ impl NeighbourStart {
     }
 
     /// The rows, of n, that training does not see; in increasing order.
-    pub(in crate::gp::deep) fn held_out(&self, n: usize, key: &StreamKey) -> Vec<usize> {
+    pub(in crate::gp::deep) fn held_out(n: usize, key: &StreamKey) -> Vec<usize> {
         sample_without_replacement(
             &mut key.with("neighbours.held out").generator(),
             n,
@@ -191,7 +191,9 @@ impl TopLayer for NeighbourTop {
         })?;
         room.give_back(adjoint.into_raw_vec_and_offset().0);
         let mut adjoints = target.hidden.adjoints(target.design);
-        parts.iter().for_each(|part| adjoints.add(part));
+        for part in &parts {
+            adjoints.add(part);
+        }
         Ok((DensityAt { log_likelihood: sum.log_likelihood, bound: None }, adjoints))
     }
 
