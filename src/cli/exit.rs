@@ -3,7 +3,7 @@
 use crate::engine::RunError;
 use crate::stages::StageError;
 use crate::store::StoreError;
-use crate::text::printable;
+use crate::text::{one_line, printable};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ impl Failure {
 
     /// What a stage said when its data were looked at.
     pub fn in_stage(stage: &str, error: &StageError) -> Self {
-        Self::new(stage_code(error), format!("stride-pipe: {stage}: {error}"))
+        Self::new(stage_code(error), one_sentence(format_args!("{stage}: {error}")))
     }
 
     /// The same with its text changed: secrets hidden, advice added.
@@ -80,9 +80,14 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printable(text));
 }
 
+// Names in it may have ends of lines, and must not look like other messages.
+fn one_sentence(error: std::fmt::Arguments<'_>) -> String {
+    format!("stride-pipe: {}", one_line(&error.to_string()))
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::new(store_code(&error), format!("stride-pipe: {error}"))
+        Self::new(store_code(&error), one_sentence(format_args!("{error}")))
     }
 }
 
@@ -96,13 +101,13 @@ impl From<RunError> for Failure {
             RunError::NothingToResume { .. } => DONE,
             RunError::Changed { .. } => USAGE,
         };
-        Self::new(code, format!("stride-pipe: {error}"))
+        Self::new(code, one_sentence(format_args!("{error}")))
     }
 }
 
 impl From<StageError> for Failure {
     fn from(error: StageError) -> Self {
-        Self::new(stage_code(&error), format!("stride-pipe: {error}"))
+        Self::new(stage_code(&error), one_sentence(format_args!("{error}")))
     }
 }
 

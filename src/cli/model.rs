@@ -3,7 +3,7 @@
 use super::exit::{self, Failure};
 use super::{TextOrJson, print, print_raw};
 use crate::store::{ModelFile, ModelMeta, Tensor};
-use crate::text::cell;
+use crate::text::{cell, one_line};
 use clap::{Args as ClapArgs, Subcommand};
 use serde_json::{Value as Json, json};
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ fn text(model: &ModelFile) -> String {
     let training = &meta.training;
     let mut out = String::new();
     let mut line = |name: &str, value: &str| {
-        let _ = writeln!(out, "{name:<16}  {value}");
+        let _ = writeln!(out, "{name:<16}  {}", one_line(value));
     };
     line("method", &format!("{}, kernel {}", meta.method, meta.kernel));
     line("trained", &format!("{} by stride-pipe {}", training.created, training.version));
