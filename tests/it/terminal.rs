@@ -59,6 +59,7 @@ fn names_and_values_do_not_act_on_the_terminal() {
     quiet("model show", &shown);
     sandbox.write("evil.csv", &format!("\"{}\",y\n1,2\n3,4\n", EVIL.replace('\0', "")));
     quiet("import", &sandbox.run("import evil.csv -o other.parquet --key id").succeeded());
+    sandbox.run("run evil.yaml").succeeded();
     // What is meant for programs is only cleaned where a person looks at it.
     for format in ["markdown", "csv"] {
         let command = format!("runs table last --metric smse --rows k --format {format}");
