@@ -1,4 +1,4 @@
-//! What a stage gets from the run that it is part of: its task and key, spans that time it, the wish to stop, and a place for results.
+//! What a stage gets from its run: its task and key, spans that time it, the wish to stop, and a place for results.
 
 mod cancel;
 mod key;

@@ -38,7 +38,7 @@ impl Spans {
         Self { task, spent: Vec::new(), open: Vec::new(), started: Instant::now(), _within: within }
     }
 
-    /// Adds to what earlier attempts at the same task cost.
+    /// Adds to what earlier attempts at the same task cost; before the first phase.
     pub fn go_on(&mut self, earlier: Vec<PhaseTiming>) {
         self.spent = earlier;
     }
