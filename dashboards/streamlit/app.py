@@ -20,7 +20,7 @@ warnings.filterwarnings("ignore", message=".*inplace keyword.*")
 
 RESULTS = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "results")
 HEADLINE = "smse"
-STATUS = alt.Scale(domain=["succeeded", "failed", "interrupted"], range=["#2a9d6f", "#d1495b", "#e0a526"])
+STATUS = alt.Scale(domain=["succeeded", "alarm", "failed", "interrupted"], range=["#2a9d6f", "#e07a26", "#d1495b", "#e0a526"])
 COLOURS = alt.Scale(range=["#1f77b4", "#e07a1f", "#2a9d6f", "#8a4fb0", "#d1495b", "#6b7280", "#0e9aa7", "#b5892e"])
 BELOW = alt.Legend(orient="bottom", columns=3)
 THRESHOLDS = {"variance_ratio": 3.0, "share_outside_range": 0.1, "rows_invalid": 1.0}

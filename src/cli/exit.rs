@@ -13,6 +13,8 @@ pub const DONE: u8 = 0;
 pub const STAGE_FAILED: u8 = 1;
 /// `plan --exit-code`: there is work to do.
 pub const WORK_TO_DO: u8 = 3;
+/// A `fail_if` condition held; all results are written.
+pub const ALARM: u8 = 4;
 /// Wrong use of the command line.
 pub const USAGE: u8 = 2;
 /// Input data, or a model file, invalid.

@@ -54,7 +54,8 @@ fn text(model: &ModelFile) -> String {
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(out, "{name:<16}  {}", one_line(value));
     };
-    line("method", &format!("{}, kernel {}", meta.method, meta.kernel));
+    let kernel = if meta.kernel.is_empty() { String::new() } else { format!(", kernel {}", meta.kernel) };
+    line("method", &format!("{}{kernel}", meta.method));
     line("trained", &format!("{} by stride-pipe {}", training.created, training.version));
     line("run", &training.run_id);
     line("case", &format!("{}, fold {}, seed {}", training.case, training.fold, training.seed));

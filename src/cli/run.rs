@@ -84,11 +84,20 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     })?;
     print(&plan.redactor.clean(&summary::describe(&plan, &summary)))?;
     if summary.failures.is_empty() {
-        return Ok(());
+        return alarms(&summary.alarms).map_err(|failure| failure.map_message(|text| plan.redactor.clean(text)));
     }
     let (failed, resume) = (summary.failures.len(), resume_command(&summary.run_id));
     let text = format!("stride-pipe: {failed} case(s) failed:\n{}\nto go on: {resume}", summary.failures.join("\n"));
     Err(Failure::new(exit::STAGE_FAILED, plan.redactor.clean(&text)))
+}
+
+/// What is said at the end of work whose rows met `fail_if` conditions.
+pub(super) fn alarms(found: &[String]) -> Result<(), Failure> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    let text = format!("stride-pipe: all results are written, and a `fail_if` condition holds:\n{}", found.join("\n"));
+    Err(Failure::new(exit::ALARM, text))
 }
 
 /// The command line, as a shell would take it.

@@ -3,10 +3,10 @@
 use super::exit::{self, Failure};
 use super::model::number;
 use super::print;
-use super::run::{WorkArgs, command_line, duration, listen_to_signals};
+use super::run::{WorkArgs, alarms, command_line, duration, listen_to_signals};
 use crate::engine::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary, ScoringRecord, score};
 use crate::pipeline::{NAME_HELP, is_name};
-use crate::stages::predict::{IntervalLevel, OnInvalid};
+use crate::stages::predict::{ConditionList, HeldCondition, IntervalLevel, OnInvalid, Watch, alarm};
 use clap::Args as ClapArgs;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -22,6 +22,10 @@ makes this one wait, or end with 75.
 
 With `-`, rows and scores are Arrow IPC streams on standard input and output. A stream that ends without Arrow's end marker \
 is refused: its sender may have died.
+
+Rows that are unlike those of training are warned of (--warn-if, --fail-if): by default when variance_ratio > 3, \
+share_outside_range > 0.2 for any feature, nearest_distance_ratio > 5, or rows_invalid > 0.01, from 10 rows on. \
+rows_invalid is a share of the rows when it is compared with a number below 1, and else a number of rows.
 
 With --results, how the rows drift from those of training goes to the table `metrics` there, as in a run of a pipeline; the \
 job is one of `stride-pipe runs list`, under --name.")]
@@ -47,6 +51,12 @@ pub struct Args {
     /// Rows with a null, NaN or infinite feature: fail, give null scores, or leave them out
     #[arg(long, value_name = "error|null|skip", default_value = "error")]
     on_invalid: OnInvalid,
+    /// Warn when this holds of the rows, such as `variance_ratio > 3`; again for more, `false` for nothing
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    warn_if: Vec<String>,
+    /// End with 4, once the scores are written, when this holds; again for more
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    fail_if: Vec<String>,
     /// Means only, faster
     #[arg(long)]
     no_variance: bool,
@@ -70,6 +80,20 @@ fn level(text: &str) -> Result<f64, String> {
     }
 }
 
+/// `false` is what a pipeline has for no condition.
+const NONE: &str = "false";
+
+fn condition(text: &str) -> Result<String, String> {
+    let parsed = if text.trim() == NONE { Ok(Vec::new()) } else { alarm::parse(text) };
+    parsed.map(|_| text.to_owned()).map_err(|detail| format!("{detail}; {}", alarm::HELP))
+}
+
+/// What is written; nothing is not the same as nothing to look at.
+fn conditions(written: &[String]) -> Option<ConditionList> {
+    let some = written.iter().filter(|text| text.trim() != NONE).cloned().collect();
+    (!written.is_empty()).then_some(ConditionList(some))
+}
+
 fn name(text: &str) -> Result<String, String> {
     if is_name(text) { Ok(text.to_owned()) } else { Err(NAME_HELP.to_owned()) }
 }
@@ -86,7 +110,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let outcome = score(&request, &cancel, &progress);
     progress.finish();
     let summary = outcome?;
-    report(args, &summary, start.elapsed())
+    report(args, &summary, start.elapsed())?;
+    let failed: Vec<String> = summary.held.into_iter().filter(|held| held.fails).map(|held| held.text).collect();
+    alarms(&failed)
 }
 
 fn request(args: &Args) -> Result<ScoreRequest, Failure> {
@@ -123,6 +149,7 @@ fn request(args: &Args) -> Result<ScoreRequest, Failure> {
         intervals,
         variance: !args.no_variance,
         on_invalid: args.on_invalid,
+        watch: Watch::of_scores(conditions(&args.warn_if).as_ref(), conditions(&args.fail_if).as_ref()),
         lock_timeout: args.lock_timeout,
         noting: None,
     })
@@ -134,8 +161,11 @@ const SHOWN: usize = 5;
 fn report(args: &Args, summary: &ScoreSummary, elapsed: Duration) -> Result<(), Failure> {
     let tally = &summary.tally;
     let (rows, invalid, seconds) = (tally.rows, tally.invalid, elapsed.as_secs_f64());
-    if let Some(warning) = tally.warning(args.on_invalid) {
+    for warning in &summary.warnings {
         tracing::warn!(invalid, rows, "{warning}");
+    }
+    for HeldCondition { fails, condition, text } in &summary.held {
+        tracing::warn!(fails, condition, "{text}");
     }
     let mut outside: Vec<(&str, f64)> = summary
         .features

@@ -36,6 +36,7 @@ pub fn open<'a>(plan: &'a Plan, options: &RunOptions, listener: &'a dyn Listener
         predictions: Vec::new(),
         inputs: BTreeMap::new(),
         files,
+        alarms: Vec::new(),
         cached: BTreeSet::new(),
     };
     record.listener.run_started(record.run_id.as_str(), plan.tasks());
@@ -125,6 +126,7 @@ fn finish(
         openblas: loops(),
         cases: plan.cases.iter().map(|case| case.label.clone()).collect(),
         inputs: record.inputs.values().cloned().collect(),
+        alarms: record.alarms.clone(),
         cache: record.cached.iter().cloned().collect(),
         ..Manifest::new(&record.run_id, &plan.name, status, record.run_id.started())
     };

@@ -8,6 +8,7 @@ use super::resume::Resume;
 use super::walk::{Reads, Visitor, fold, place, walk};
 use crate::stages::job::{Cancel, Finished, Key, Listener, Record, Spans, Task, reason};
 use crate::stages::{Collecting, Context, Frequency, Job, Sources, StageError, Work};
+use crate::store::history::Status;
 use crate::store::{Cache, CacheEntry, StoreError, read_known, write_rows};
 use crate::tables::{MetricRow, TimingRow};
 use serde_json::json;
@@ -62,6 +63,8 @@ pub struct Summary {
     pub cached: u64,
     /// What went wrong in cases that failed, with `keep_going`.
     pub failures: Vec<String>,
+    /// What was found where a `fail_if` condition held.
+    pub alarms: Vec<String>,
     /// Where the report is, if there is one.
     pub report: Option<PathBuf>,
 }
@@ -126,10 +129,17 @@ impl<'a> Runner<'a> {
     /// All cases, then the tables and the manifest.
     fn attempt(&mut self, cache: &Cache) -> Result<Summary, RunError> {
         let failures = self.run_cases(cache)?;
-        let status = if failures.is_empty() { "succeeded" } else { "failed" };
+        let alarms = self.record.alarms.iter().filter(|alarm| alarm.fails).map(|alarm| alarm.text.clone());
+        let alarms: Vec<String> = alarms.collect();
+        let status = match (failures.is_empty(), alarms.is_empty()) {
+            (true, true) => Status::Succeeded,
+            (true, false) => Status::Alarm,
+            (false, _) => Status::Failed,
+        };
+        let status = status.name();
         let (metrics, report) = record::complete(&mut self.record, self.plan, self.options, status, &self.of_run)?;
         let (run_id, done) = (self.record.run_id.to_string(), self.done + u64::from(report.is_some()));
-        Ok(Summary { run_id, metrics, done, cached: self.cached, failures, report })
+        Ok(Summary { run_id, metrics, done, cached: self.cached, failures, alarms, report })
     }
 
     /// Forgets what was gathered. What was done is in the cache, as after an interruption.

@@ -7,7 +7,7 @@ use crate::pipeline::Redactor;
 use crate::stages::StageError;
 use crate::stages::job::{Cancel, Listener, Progress, Spans, Task};
 use crate::stages::predict::scorer::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
-use crate::stages::predict::{OnInvalid, check_apart};
+use crate::stages::predict::{HeldCondition, OnInvalid, Watch, check_apart};
 use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
 use crate::store::ipc::IpcReader;
 use crate::store::lock::Claims;
@@ -50,6 +50,8 @@ pub struct ScoreRequest {
     pub variance: bool,
     /// What happens to rows that the model cannot use.
     pub on_invalid: OnInvalid,
+    /// The conditions that are looked at.
+    pub watch: Watch,
     /// How long to wait for another writer of the same output.
     pub lock_timeout: Duration,
     /// Where drift is noted, if anywhere.
@@ -63,6 +65,9 @@ pub struct ScoreSummary {
     /// The features, in the order of the counts.
     pub features: Vec<String>,
     pub method: String,
+    /// What there is to say of the rows, and the conditions that hold.
+    pub warnings: Vec<String>,
+    pub held: Vec<HeldCondition>,
     /// The run as which it was noted, if it was.
     pub run_id: Option<RunId>,
 }
@@ -112,7 +117,11 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     };
     let tally = scorer.run(chunks, &files, vec![sink], &mut progress).map_err(failed)?;
     let (features, method) = (scorer.features().to_vec(), scorer.method().to_owned());
-    let mut summary = ScoreSummary { tally, features, method, run_id: None };
+    let drift = tally.metrics(&features, &method, "score", 0);
+    let mut warnings: Vec<String> = tally.warning(request.on_invalid).into_iter().collect();
+    warnings.extend(request.watch.unknown(&drift));
+    let held = request.watch.held(&drift);
+    let mut summary = ScoreSummary { tally, features, method, warnings, held, run_id: None };
     if let Some(noting) = &request.noting {
         let model = FileRecord { path: model_path(&request.model).display().to_string(), sha256, rows: None };
         summary.run_id = Some(noting.write(request, &summary, model, &mut spans)?);

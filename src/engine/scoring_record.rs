@@ -6,10 +6,12 @@ use super::scoring::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary};
 use crate::VERSION;
 use crate::stages::job::Spans;
 use crate::stages::loops;
-use crate::store::record::{FileRecord, write_resolved};
-use crate::store::{Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
+use crate::stages::predict::HeldCondition;
+use crate::store::history::Status;
+use crate::store::record::{Alarm, FileRecord, write_resolved};
+use crate::store::{EventLog, Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
 use crate::tables::{ParamRow, RunRow, Timestamp};
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
 
@@ -51,7 +53,7 @@ impl ScoringRecord {
         let spec_hash = hex(&Sha256::digest(&resolved));
         let footer = Footer { version: VERSION.to_owned(), spec_hash: spec_hash.clone(), seed: 0 };
         let mut files = vec![FileRecord::file(&results, &write_resolved(&results, &run_id, &resolved)?)];
-        let mut metrics = summary.tally.metrics(&summary.features, &summary.method, 0);
+        let mut metrics = summary.tally.metrics(&summary.features, &summary.method, "score", 0);
         for row in &mut metrics {
             (row.run_id, row.stage, row.case) = (run_id.to_string(), STAGE.to_owned(), CASE.to_owned());
         }
@@ -59,13 +61,23 @@ impl ScoringRecord {
             (row.run_id, row.stage, row.case) = (run_id.to_string(), STAGE.to_owned(), CASE.to_owned());
             row.fold = Some(0);
         }
+        let alarms = alarms(summary);
+        let status = if alarms.iter().any(|alarm| alarm.fails) { Status::Alarm } else { Status::Succeeded };
+        let said = summary.warnings.iter().chain(alarms.iter().map(|alarm| &alarm.text));
+        let said: Vec<Map<String, Json>> =
+            said.map(|text| Map::from_iter([("text".to_owned(), json!(text))])).collect();
+        if !said.is_empty() {
+            let events = EventLog::open(&results, &run_id)?;
+            said.into_iter().try_for_each(|fields| events.append(Timestamp::now(), "warning", fields))?;
+        }
         let mut manifest = Manifest {
             spec_hash,
             command: self.command.clone(),
             threads: self.threads as u32,
             openblas: loops(),
             inputs: vec![model],
-            ..Manifest::new(&run_id, &self.name, "succeeded", started)
+            alarms,
+            ..Manifest::new(&run_id, &self.name, status.name(), started)
         };
         let tables = [
             results.write_rows(&self.name, &run_id, &footer, &metrics)?,
@@ -79,6 +91,18 @@ impl ScoringRecord {
         manifest.save(&results)?;
         Ok(run_id)
     }
+}
+
+fn alarms(summary: &ScoreSummary) -> Vec<Alarm> {
+    let alarm = |held: &HeldCondition| Alarm {
+        stage: STAGE.to_owned(),
+        case: CASE.to_owned(),
+        fold: Some(0),
+        fails: held.fails,
+        condition: held.condition.clone(),
+        text: held.text.clone(),
+    };
+    summary.held.iter().map(alarm).collect()
 }
 
 /// The options as parameters: all of them come from the command line.

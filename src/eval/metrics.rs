@@ -172,6 +172,13 @@ pub const METRICS: &[Metric] = &[
         format: NumberFormat::Percent,
         ..other("share_outside_range", "share of rows outside the range of training")
     },
+    Metric {
+        source: MetricSource::Drift,
+        better: Better::Near(1.0),
+        caption: Some("Distance to the nearest training row over that in training"),
+        format: NumberFormat::Significant(3),
+        ..other("nearest_distance_ratio", "distance to the nearest training row over that in training")
+    },
 ];
 
 impl Metric {

@@ -10,6 +10,7 @@
 //! | [`exact`] | the exact Gaussian process: likelihood, fit, prediction |
 //! | [`sparse`] | the sparse Gaussian process: bound with gradient, fit, prediction |
 //! | [`deep`] | deep Gaussian processes: STRIDE, and standard deep regression |
+//! | [`baseline`] | plain methods to compare with: the mean, a line, the nearest neighbours |
 //! | [`predict`] | what a prediction is, and the tiles it is made in |
 //! | [`inducing`] | chooses inducing points: greedy growth, exchange |
 //! | [`scaling`] | features and target in scaled units |
@@ -41,6 +42,7 @@
 )]
 #![expect(clippy::doc_markdown, reason = "K_mn and F_V are symbols of the paper here, not names in the code")]
 
+pub mod baseline;
 pub mod deep;
 pub mod exact;
 pub mod hyper;

@@ -18,6 +18,8 @@ pub struct Prediction {
     pub latent_variance: Option<Array1<f64>>,
     /// Distance to the nearest training row, `[p]`, where 1 is usual among training rows; models with a local layer only.
     pub nearest: Option<Array1<f64>>,
+    /// Posterior mean without the local layer, `[p]`; models that have one above something else only.
+    pub global_mean: Option<Array1<f64>>,
 }
 
 /// What is predicted of the rows of a tile.
@@ -28,11 +30,13 @@ pub(crate) struct Tile {
     pub variance: Vec<f64>,
     /// See [`Prediction::nearest`]; empty without a local layer.
     pub nearest: Vec<f64>,
+    /// See [`Prediction::global_mean`]; empty without a local layer, or without anything below it.
+    pub global: Vec<f64>,
 }
 
 impl From<(Vec<f64>, Vec<f64>)> for Tile {
     fn from((mean, variance): (Vec<f64>, Vec<f64>)) -> Self {
-        Self { mean, variance, nearest: Vec::new() }
+        Self { mean, variance, ..Self::default() }
     }
 }
 
@@ -53,11 +57,13 @@ pub(crate) fn in_tiles(
         predict(filled(rows, centre), rows.nrows())
     };
     let tiles: Vec<Tile> = starts.into_par_iter().map(tile).collect::<Result<_, _>>()?;
-    let nearest: Array1<f64> = tiles.iter().flat_map(|tile| &tile.nearest).copied().collect();
+    let joined = |of: fn(&Tile) -> &Vec<f64>| tiles.iter().flat_map(of).copied().collect::<Array1<f64>>();
+    let known = |values: Array1<f64>| (!values.is_empty()).then_some(values);
     Ok(Prediction {
-        mean: tiles.iter().flat_map(|tile| &tile.mean).copied().collect(),
-        latent_variance: variance.then(|| tiles.iter().flat_map(|tile| &tile.variance).copied().collect()),
-        nearest: (!nearest.is_empty()).then_some(nearest),
+        mean: joined(|tile| &tile.mean),
+        latent_variance: variance.then(|| joined(|tile| &tile.variance)),
+        nearest: known(joined(|tile| &tile.nearest)),
+        global_mean: known(joined(|tile| &tile.global)),
     })
 }
 

@@ -83,6 +83,8 @@ pub struct RunReport {
     pub inputs: Vec<ReadFile>,
     /// What the run warned of.
     pub warnings: Vec<String>,
+    /// Conditions on its rows that held, in words: then it is not all well.
+    pub alarms: Vec<String>,
     /// What scoring said about the data: this run and earlier ones of its pipeline.
     pub drift: Vec<DriftPoint>,
     /// The pipeline with everything resolved, secrets masked.
@@ -162,6 +164,60 @@ pub struct PredictionCounts {
     pub spread: Option<Spread>,
     /// Counts of predicted means in equal bins between two ends.
     pub means: Option<(f64, f64, Vec<u64>)>,
+    /// Errors with and without the local layer, the nearest rows first; empty without one.
+    pub by_distance: Vec<DistanceBin>,
+}
+
+/// What is needed of some numbers for their mean and its standard error.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Moments {
+    pub count: u64,
+    pub sum: f64,
+    pub squares: f64,
+}
+
+impl Moments {
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum += other.sum;
+        self.squares += other.squares;
+    }
+
+    pub fn mean(&self) -> f64 {
+        self.sum / self.count.max(1) as f64
+    }
+
+    /// Standard error of the mean; none of fewer than two numbers.
+    pub fn standard_error(&self) -> Option<f64> {
+        let (count, mean) = (self.count as f64, self.mean());
+        (self.count > 1).then(|| ((self.squares / count - mean * mean).max(0.0) / (count - 1.0)).sqrt())
+    }
+}
+
+/// Rows at similar distances from the nearest training row.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct DistanceBin {
+    /// The distances, where 1 is usual among training rows.
+    pub distance: Moments,
+    /// Squared errors with the local layer.
+    pub with: Moments,
+    /// Squared errors without it.
+    pub without: Moments,
+    /// What the layer takes away of the squared error, row by row.
+    pub gain: Moments,
+}
+
+impl DistanceBin {
+    pub const fn rows(&self) -> u64 {
+        self.distance.count
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.distance.add(&other.distance);
+        self.with.add(&other.with);
+        self.without.add(&other.without);
+        self.gain.add(&other.gain);
+    }
 }
 
 /// Residuals (true minus predicted) of rows with similar predictions.
@@ -254,6 +310,8 @@ pub struct GraphStage {
     pub kind: String,
     /// The stages whose output it takes.
     pub inputs: Vec<String>,
+    /// The column to predict, of an ingest stage, where it is the same in all cases.
+    pub target: Option<String>,
 }
 
 /// A file that was read.

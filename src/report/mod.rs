@@ -17,8 +17,8 @@ mod series;
 mod table;
 
 pub use data::{
-    About, Best, CaseCost, ChainPoint, ChainTraces, DriftPoint, FitCurve, GraphStage, HiddenFit, HiddenValue, Overview,
-    PredictionCounts, ReadFile, ReportData, ResidualBin, RunLine, RunReport, Spread,
+    About, Best, CaseCost, ChainPoint, ChainTraces, DistanceBin, DriftPoint, FitCurve, GraphStage, HiddenFit,
+    HiddenValue, Moments, Overview, PredictionCounts, ReadFile, ReportData, ResidualBin, RunLine, RunReport, Spread,
 };
 pub use hexbin::HexGrid;
 pub use page::render;

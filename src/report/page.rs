@@ -47,6 +47,7 @@ pub fn render(report: &ReportData) -> String {
                         (run_header(&context, several))
                         @if !several { (contents(&parts, None)) }
                         (notes(&run.problems, "warning"))
+                        (notes(&run.alarms, "warning"))
                         @if !several { (notes(&report.notes, "info")) }
                         (headline(&context))
                         @for part in &parts { (section(part)) }
@@ -77,7 +78,12 @@ fn notes(notes: &[String], class: &str) -> Markup {
 
 fn run_header(context: &RunContext<'_>, several: bool) -> Markup {
     let about = &context.run.about;
-    let heading = html! { (about.pipeline) " " (chip(&about.status, &about.status)) };
+    let drifted = !context.run.alarms.is_empty();
+    let chip = match about.status.as_str() {
+        "succeeded" if drifted => chip("drift", "succeeded, drift is high"),
+        status => chip(status, status),
+    };
+    let heading = html! { (about.pipeline) " " (chip) };
     html! {
         header.run #(context.id) {
             @if several { h2 { (heading) } } @else { h1 { (heading) } }

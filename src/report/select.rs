@@ -84,6 +84,9 @@ pub fn method_name(method: &str) -> &str {
         "sparse_gp" => "sparse GP",
         "deep_gp" => "deep GP",
         "stride" => "STRIDE",
+        "mean" => "mean (baseline)",
+        "ridge" => "ridge regression (baseline)",
+        "knn" => "nearest neighbours (baseline)",
         other => other,
     }
 }

@@ -45,9 +45,26 @@ pub struct Manifest {
     pub cases: Vec<String>,
     pub files: Vec<FileRecord>,
     pub inputs: Vec<FileRecord>,
+    /// Conditions on the rows of its predict stages that held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<Alarm>,
     /// Hashes of the cache entries it used; pruning keeps them as long as the run.
     #[serde(default)]
     pub cache: Vec<String>,
+}
+
+/// A condition on the rows of a predict stage that held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alarm {
+    pub stage: String,
+    pub case: String,
+    pub fold: Option<i32>,
+    /// Whether it is a `fail_if` condition.
+    pub fails: bool,
+    /// The condition, as `variance_ratio > 3`.
+    pub condition: String,
+    /// What was found, in words.
+    pub text: String,
 }
 
 /// One file in a manifest.
@@ -99,6 +116,7 @@ impl Manifest {
             cases: Vec::new(),
             files: Vec::new(),
             inputs: Vec::new(),
+            alarms: Vec::new(),
             cache: Vec::new(),
         }
     }

@@ -145,16 +145,17 @@ fn session_view(kind: TableKind) -> String {
         .map(|field| format!("NULL::{} AS \"{}\"", sql_type(field.data_type()), field.name()))
         .chain(["NULL::VARCHAR AS pipeline".to_owned(), "NULL::DATE AS run_date".to_owned()])
         .collect();
+    // Columns that none of the files has, because they are older, are there all the same.
+    let none = format!("SELECT {} WHERE false", columns.join(", "));
     // The view looks its variables up whenever it is used: each table needs its own.
     format!(
         "SET VARIABLE {kind}_glob = getvariable('results') || '/{kind}/{FILES}';
 SET VARIABLE {kind}_found = (SELECT count(*) > 0 FROM glob(getvariable('{kind}_glob')));
 CREATE OR REPLACE VIEW {kind} AS FROM query(CASE WHEN getvariable('{kind}_found')
-    THEN 'FROM read_parquet(''' || replace(getvariable('{kind}_glob'), '''', '''''') || ''',
+    THEN '{none} UNION ALL BY NAME SELECT * FROM read_parquet(''' || replace(getvariable('{kind}_glob'), '''', '''''') || ''',
         {OPTIONS})'
-    ELSE 'SELECT {} WHERE false' END);
-",
-        columns.join(", ")
+    ELSE '{none}' END);
+"
     )
 }
 

@@ -49,7 +49,7 @@ CREATE OR REPLACE VIEW drift AS
     FROM metrics JOIN runs ON runs.run_id = metrics.run_id AND runs.pipeline = metrics.pipeline
         JOIN scored_days ON scored_days.run_id = metrics.run_id AND scored_days.pipeline = metrics.pipeline
             AND scored_days."case" = metrics."case"
-    WHERE metric IN ($DRIFT_METRICS) AND stat = 'value'
+    WHERE metric IN ($DRIFT_METRICS) AND stat = 'value' AND split = 'score'
     ORDER BY metrics.pipeline, scored_day, runs.started_at, metric, feature;
 
 -- One row per run: how it ended, how long it took, and its best case by `$HEADLINE`.
@@ -99,6 +99,18 @@ CREATE OR REPLACE VIEW calibration AS
         (0.9, 1.6448536), (0.95, 1.9599640), (0.99, 2.5758293)) AS levels(nominal, z)
     WHERE y_true IS NOT NULL AND y_mean IS NOT NULL AND y_std IS NOT NULL
     GROUP BY pipeline, run_date, run_id, stage, "case", nominal;
+
+-- What the local layer changes: the error with it and without, in tenths of the test rows by their distance to the nearest
+-- training row, where 1 is usual among training rows.
+CREATE OR REPLACE VIEW local_layer AS
+    WITH compared AS (
+        SELECT *, ntile(10) OVER (PARTITION BY pipeline, run_id, stage, "case" ORDER BY nearest_distance) AS tenth
+        FROM predictions
+        WHERE y_true IS NOT NULL AND y_mean IS NOT NULL AND y_mean_global IS NOT NULL AND nearest_distance IS NOT NULL)
+    SELECT pipeline, run_date, run_id, stage, "case", tenth, count(*) AS rows, avg(nearest_distance) AS nearest_distance,
+        sqrt(avg((y_true - y_mean) * (y_true - y_mean))) AS rmse,
+        sqrt(avg((y_true - y_mean_global) * (y_true - y_mean_global))) AS rmse_global
+    FROM compared GROUP BY pipeline, run_date, run_id, stage, "case", tenth;
 
 -- One row per scoring run and case: rows, invalid rows, variance, and the feature that is outside its range most.
 CREATE OR REPLACE VIEW drift_wide AS

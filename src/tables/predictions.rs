@@ -11,8 +11,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int32Type, Schema
 use super::TableError;
 use super::cell::{Cell, field};
 
-/// Raised with every change of the columns. 2: `y_mean` may be null, for rows that could not be scored.
-pub const SCHEMA_VERSION: u32 = 2;
+/// Raised with every change of the columns. 2: `y_mean` may be null, for rows that could not be scored. 3: `y_mean_global` and
+/// `nearest_distance`.
+pub const SCHEMA_VERSION: u32 = 3;
 
 pub(super) const TABLE: &str = "predictions";
 
@@ -38,6 +39,10 @@ pub struct PredictionBlock {
     pub f_std: Option<Vec<f64>>,
     /// The part of it that is noise.
     pub noise_std: Option<Vec<f64>>,
+    /// The prediction of the model without its local layer, of models that have one above something else.
+    pub y_mean_global: Option<Vec<f64>>,
+    /// Distance to the nearest training row, where 1 is usual among training rows, of models with a local layer.
+    pub nearest_distance: Option<Vec<f64>>,
     /// Additional quantiles by column name, see [`interval_columns`].
     pub quantiles: Vec<(String, Vec<f64>)>,
     /// Columns of the input that are passed through.
@@ -63,6 +68,8 @@ fn base_fields() -> Vec<Field> {
         field::<Option<f64>>("y_std"),
         field::<Option<f64>>("f_std"),
         field::<Option<f64>>("noise_std"),
+        field::<Option<f64>>("y_mean_global"),
+        field::<Option<f64>>("nearest_distance"),
     ]
 }
 
@@ -137,10 +144,15 @@ fn add_field(fields: &mut Vec<FieldRef>, taken: usize, new: &FieldRef) -> Result
     }
 }
 
+/// Whether a column is one that every file has; those of older versions have fewer.
+fn is_base(field: &Field) -> bool {
+    base_fields().iter().any(|base| base.name() == field.name())
+}
+
 /// A block without rows that has the additional columns of a file's schema.
 pub fn template(schema: &Schema) -> PredictionBlock {
     let mut block = PredictionBlock::default();
-    for field in schema.fields().iter().skip(base_fields().len()) {
+    for field in schema.fields().iter().filter(|field| !is_base(field)) {
         if field.name().starts_with("y_q") {
             block.quantiles.push((field.name().clone(), Vec::new()));
         } else {
@@ -171,6 +183,8 @@ impl PredictionBlock {
             optional(self.y_std.as_deref(), rows),
             optional(self.f_std.as_deref(), rows),
             optional(self.noise_std.as_deref(), rows),
+            optional(self.y_mean_global.as_deref(), rows),
+            optional(self.nearest_distance.as_deref(), rows),
         ];
         for field in schema.fields().iter().skip(columns.len()) {
             columns.push(self.additional(field, rows));
@@ -246,9 +260,12 @@ impl PredictionBlock {
         append(&mut self.y_std, optional("y_std")?);
         append(&mut self.f_std, optional("f_std")?);
         append(&mut self.noise_std, optional("noise_std")?);
+        // Older files do not have these.
+        append(&mut self.y_mean_global, optional("y_mean_global").unwrap_or_default());
+        append(&mut self.nearest_distance, optional("nearest_distance").unwrap_or_default());
         // Columns that were passed through are not taken back.
         let quantiles = |field: &&FieldRef| field.name().starts_with("y_q");
-        for field in batch.schema().fields().iter().skip(base_fields().len()).filter(quantiles) {
+        for field in batch.schema().fields().iter().filter(|field| !is_base(field)).filter(quantiles) {
             let values: Vec<f64> = optional(field.name())?.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect();
             match self.quantiles.iter_mut().find(|(name, _)| name == field.name()) {
                 Some((_, known)) => known.extend(values),

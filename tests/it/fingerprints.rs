@@ -58,6 +58,10 @@ fn fits() -> Vec<(String, &'static str, String)> {
             }
         }
     }
+    for method in ["mean", "ridge", "knn"] {
+        fits.push((method.to_owned(), "[a, b]", format!("method: {method}")));
+    }
+    fits.push(("knn 3".to_owned(), "[a, b]", "method: knn, knn: { neighbours: 3 }".to_owned()));
     fits
 }
 

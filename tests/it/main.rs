@@ -9,6 +9,7 @@
 
 mod architecture;
 mod bad;
+mod baselines;
 mod boards;
 mod cache;
 mod cli;
@@ -21,6 +22,7 @@ mod describe;
 mod docs;
 mod eval;
 mod fingerprints;
+mod gp_baseline;
 mod gp_deep_chains;
 mod gp_deep_checkpoint;
 mod gp_deep_exchange;

@@ -180,3 +180,27 @@ fn views_are_found_from_elsewhere_and_written_when_they_differ() {
     sandbox.run("run small.yaml --quiet --results it's/results").succeeded();
     assert!(std::fs::read_to_string(&path).unwrap().contains("latest_metrics"));
 }
+
+/// The view counts what the rows say; where all files are older than its columns, it is empty.
+#[test]
+fn the_view_of_the_local_layer() {
+    let sandbox = Sandbox::new();
+    let model = "method: sparse_gp, inducing: { count: 4, candidates: 20 }, local: { neighbours: 8 }";
+    sandbox.write("small.yaml", &SMALL.replace("method: gp", model));
+    sandbox.run("run small.yaml --quiet").succeeded();
+    let directory = sandbox.path("results");
+    let one = |query: &str| duckdb(&directory, query).lines().last().unwrap_or_default().to_owned();
+    assert_eq!(one("SELECT count(*), sum(rows), min(tenth), max(tenth) FROM local_layer"), "10,60,1,10");
+    assert_eq!(
+        one("SELECT abs(sqrt(sum(rows * rmse * rmse) / 60) - (SELECT sqrt(avg((y_true - y_mean) ** 2)) FROM predictions)) < 1e-12,
+                abs(sqrt(sum(rows * rmse_global ** 2) / 60) - (SELECT sqrt(avg((y_true - y_mean_global) ** 2)) FROM predictions)) < 1e-12
+            FROM local_layer"),
+        "true,true"
+    );
+    let file = sandbox.table_files("predictions").remove(0);
+    let older = "import duckdb, sys; duckdb.sql(f\"COPY (SELECT * EXCLUDE (y_mean_global, nearest_distance) FROM \
+        read_parquet('{sys.argv[1]}', hive_partitioning = false)) TO '{sys.argv[1]}.new' (FORMAT parquet)\")";
+    succeed(Command::new(programs().join("python")).args(["-c", older]).arg(&file));
+    std::fs::rename(file.with_extension("parquet.new"), &file).unwrap();
+    assert_eq!(one("SELECT count(*), (SELECT count(*) FROM predictions) FROM local_layer"), "0,60");
+}

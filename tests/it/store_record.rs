@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
-use stride_pipe::store::record::{FileRecord, write_resolved};
+use stride_pipe::store::record::{Alarm, FileRecord, write_resolved};
 use stride_pipe::store::{EventLog, Manifest, ResultsDir, RunId, StoreError};
 use stride_pipe::tables::Timestamp;
 
@@ -43,6 +43,14 @@ fn a_manifest_comes_back() {
         cases: vec!["default".into()],
         files: vec![FileRecord::file(&results, &resolved)],
         inputs: vec![],
+        alarms: vec![Alarm {
+            stage: "scores".into(),
+            case: "default".into(),
+            fold: Some(0),
+            fails: true,
+            condition: "variance_ratio > 3".into(),
+            text: "the predictive variance is 22.7 times that of training".into(),
+        }],
         cache: vec!["ab12".into()],
     };
     manifest.save(&results).unwrap();

@@ -31,7 +31,7 @@ fn make(sandbox: &Sandbox, program: &str, results: &str, database: &str) -> Ran 
 }
 
 const TABLES: &str = "predictions metrics timings traces hidden runs cases params columns latest_runs latest_metrics \
-    metrics_wide timings_by_phase timings_by_stage scored_days drift run_summary metrics_summary metrics_by_variable calibration drift_wide";
+    metrics_wide timings_by_phase timings_by_stage scored_days drift run_summary metrics_summary metrics_by_variable calibration local_layer drift_wide";
 
 #[test]
 fn a_database_keeps_the_views_and_sees_later_runs() {
@@ -51,7 +51,7 @@ fn a_database_keeps_the_views_and_sees_later_runs() {
         let ask = |query: &str| ask(program, &database, query);
         let all = TABLES.split(' ').map(|view| format!("SELECT count(*) FROM {view}")).collect::<Vec<_>>();
         let counts = || ask(&all.join(" UNION ALL ")).replace('\n', " ");
-        assert_eq!(counts(), "0 0 0 0 0 1 0 1 0 0 0 0 0 0 0 0 1 0 0 0 0");
+        assert_eq!(counts(), "0 0 0 0 0 1 0 1 0 0 0 0 0 0 0 0 1 0 0 0 0 0");
         // Later runs show, with quantiles that the views do not know and will not fail of.
         run(&[]).succeeded();
         run(&["--set", "stages.predictions.predict.intervals=[0.9]"]).succeeded();

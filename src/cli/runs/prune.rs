@@ -34,8 +34,15 @@ pub struct Args {
 }
 
 /// What `--status` may ask for; a removal that has begun goes on without being asked.
-const STATUSES: [Status; 6] =
-    [Status::Succeeded, Status::Failed, Status::Interrupted, Status::Unfinished, Status::Damaged, Status::Deleted];
+const STATUSES: [Status; 7] = [
+    Status::Succeeded,
+    Status::Alarm,
+    Status::Failed,
+    Status::Interrupted,
+    Status::Unfinished,
+    Status::Damaged,
+    Status::Deleted,
+];
 
 fn status() -> impl TypedValueParser<Value = Status> {
     let named = |name: String| STATUSES.into_iter().find(|status| status.name() == name).ok_or("not a status");

@@ -6,7 +6,7 @@ use std::sync::Once;
 use cblas_sys::{
     CBLAS_DIAG, CBLAS_LAYOUT, CBLAS_SIDE, CBLAS_TRANSPOSE, CBLAS_UPLO, cblas_dgemm, cblas_dsyrk, cblas_dtrsm,
 };
-use ndarray::{Array2, ArrayView2, ArrayViewMut2};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2};
 use ndarray_linalg::error::LinalgError;
 use ndarray_linalg::{EighInto, UPLO};
 // Linked for its symbols only.
@@ -240,14 +240,20 @@ pub(super) fn potrf(mut a: ArrayViewMut2<'_, f64>) -> Result<bool, GpError> {
 
 /// The eigenvectors of a: `[n, n]`, of which only the lower triangle is read, one per row, by increasing eigenvalue.
 pub(crate) fn eigenvectors(a: Array2<f64>) -> Result<Array2<f64>, GpError> {
+    eigen(a).map(|(_, vectors)| vectors)
+}
+
+/// The eigenvalues of a: `[n, n]`, of which only the lower triangle is read, in increasing order, and the eigenvectors, one
+/// per row.
+pub(crate) fn eigen(a: Array2<f64>) -> Result<(Array1<f64>, Array2<f64>), GpError> {
     single_threaded();
     if a.is_empty() {
-        return Ok(a);
+        return Ok((Array1::default(0), a));
     }
     // A matrix stored by rows is read by columns: our lower triangle is its upper one, and its columns are our rows.
     let found = a.eigh_into(UPLO::Upper).map_err(|error| match error {
         LinalgError::NotSquare { rows, cols } => GpError::shape(format!("eigenvectors of a {:?} matrix", [rows, cols])),
         _ => GpError::NonFinite { what: "the eigenvectors" },
     });
-    found.map(|(_, by_columns)| by_columns.reversed_axes())
+    found.map(|(values, by_columns)| (values, by_columns.reversed_axes()))
 }

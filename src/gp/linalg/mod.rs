@@ -15,8 +15,8 @@ mod tiles;
 
 use ndarray::Array2;
 
-pub(crate) use blas::eigenvectors;
 pub use blas::{Side, add_gram, gemm_nn, gemm_nt, gemm_tn, solve_triangular};
+pub(crate) use blas::{eigen, eigenvectors};
 pub use cholesky::{Cholesky, JITTER_FIRST, JITTER_LAST, raised};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
 pub use exp::{exp_in_place, scaled_exp_in_place};

@@ -154,7 +154,7 @@ impl LocalLayer {
     /// Adds the layer to what the global model says of rows at these places: mean: `[p]`, and latent variances when they are
     /// asked for.
     pub fn predict(&self, rows: &Sites<'_>, mut mean: Vec<f64>, variance: bool) -> Result<Tile, GpError> {
-        let known = self.known();
+        let (known, global) = (self.known(), mean.clone());
         let width = self.neighbours.min(self.residuals.len());
         let mut panel = Conditional::new(self.kernel, &known, width);
         let (mut room, mut found) = (SearchRoom::default(), Vec::with_capacity(width + 1));
@@ -180,7 +180,7 @@ impl LocalLayer {
                 }
             }
         }
-        Ok(Tile { mean, variance: latent, nearest })
+        Ok(Tile { mean, variance: latent, nearest, global })
     }
 
     fn known(&self) -> Sites<'_> {

@@ -7,6 +7,7 @@ mod cost;
 mod drift;
 mod fits;
 mod headline;
+mod local;
 mod origin;
 mod overview;
 mod quality;
@@ -44,6 +45,7 @@ impl RunContext<'_> {
             ("sweep", "Comparison", sweep::sweep(self)),
             ("fits", "Functions", fits::fits(self)),
             ("quality", "Predictions", quality::quality(self)),
+            ("local", "Local layer", local::local(self)),
             ("chains", "Markov chains", chains::chains(self)),
             ("drift", "Drift over scoring runs", drift::drift(&self.run.drift)),
             ("cost", "Time", cost::cost(self)),
@@ -70,6 +72,20 @@ impl RunContext<'_> {
         let inputs = &self.run.graph.iter().find(|stage| stage.id == predict)?.inputs;
         let is_train = |id: &&String| self.run.graph.iter().any(|stage| stage.id == **id && stage.kind == "train");
         inputs.iter().find(is_train).map(String::as_str)
+    }
+
+    /// The column that an evaluate or predict stage is about.
+    pub fn target(&self, stage: &str) -> Option<&str> {
+        let mut ahead: Vec<&str> = vec![stage];
+        // Stages only take what stands before them: this ends.
+        while let Some(id) = ahead.pop() {
+            let Some(stage) = self.run.graph.iter().find(|stage| stage.id == id) else { continue };
+            if let Some(target) = &stage.target {
+                return Some(target);
+            }
+            ahead.extend(stage.inputs.iter().map(String::as_str).filter(|input| *input != id));
+        }
+        None
     }
 
     /// What training cost that an evaluate stage is about, for some cases.

@@ -53,7 +53,7 @@ fn missing(runs: &[RunLine]) -> Markup {
 pub fn chip(status: &str, words: &str) -> Markup {
     let class = match status {
         "succeeded" => "ok",
-        "failed" | "damaged" => "no",
+        "failed" | "damaged" | "alarm" => "no",
         _ => "so",
     };
     html! { span class={ "chip " (class) } { (words) } }

@@ -4,7 +4,7 @@ use super::task::{Listener, Task};
 use crate::pipeline::Redactor;
 use crate::stages::predict::Predicted;
 use crate::store::lock::real;
-use crate::store::record::FileRecord;
+use crate::store::record::{Alarm, FileRecord};
 use crate::store::{EventLog, InputTable, ResultsDir, RunId, StoreError};
 use crate::tables::{TableKind, TableRow, Timestamp, relabel};
 use arrow::array::RecordBatch;
@@ -27,6 +27,8 @@ pub struct Record<'a> {
     pub predictions: Vec<Predicted>,
     pub inputs: BTreeMap<String, FileRecord>,
     pub files: Vec<FileRecord>,
+    /// Conditions on rows that held.
+    pub alarms: Vec<Alarm>,
     /// Cache entries that were made or used.
     pub cached: BTreeSet<String>,
 }
@@ -36,6 +38,7 @@ impl Record<'_> {
     pub fn begin_again(&mut self) {
         self.tables.clear();
         self.predictions.clear();
+        self.alarms.clear();
         // The first is the resolved pipeline, which is no stage's.
         self.files.truncate(1);
     }
@@ -69,6 +72,18 @@ impl Record<'_> {
         let text = self.redactor.clean(text);
         self.listener.warning(&text);
         self.event("warning", json!({ "text": text }))
+    }
+
+    /// A condition on the rows of a predict stage holds.
+    pub fn alarm(&mut self, task: &Task, fails: bool, condition: &str, text: &str) -> Result<(), StoreError> {
+        let option = if fails { "fail_if" } else { "warn_if" };
+        let text = self.redactor.clean(&format!("{task}: {text}"));
+        self.listener.warning(&text);
+        let condition = self.redactor.clean(condition);
+        self.task_event("warning", task, json!({ "text": text, option: condition }))?;
+        let (stage, case, fold) = (task.stage.clone(), task.case.clone(), task.fold_number());
+        self.alarms.push(Alarm { stage, case, fold, fails, condition, text });
+        Ok(())
     }
 
     /// Notes which files were read.

@@ -1,13 +1,11 @@
 //! Rules of the predict stage: which rows its model may predict, and what only makes sense for the rows of an input.
 
+use super::alarm;
 use super::options::IntervalLevel;
 use crate::pipeline::tree::{Entry, Node, Value};
 use crate::pipeline::{Diagnostic, Diagnostics, contains_reference, find, is_path, text};
+use crate::tables::TableKind;
 use std::collections::BTreeSet;
-
-/// Columns that predictions and scores have of their own.
-const TAKEN: [&str; 12] =
-    ["run_id", "stage", "case", "fold", "split", "key", "row", "y_true", "y_mean", "y_std", "f_std", "noise_std"];
 
 /// Options that are for the rows of an ingest stage.
 const FOR_SCORING: [&str; 3] = ["on_invalid", "keep", "output"];
@@ -35,6 +33,9 @@ fn check_scoring(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
         let help = "leave it out, or give the model's split stage as `input`";
         problems.push(Diagnostic::new(hidden.origin, message).help(help));
     }
+    for option in ["warn_if", "fail_if"].iter().filter_map(|key| options.entry(key)) {
+        check_conditions(option, problems);
+    }
     if let Some(keep) = options.entry("keep") {
         check_keep(&keep.node, problems);
     }
@@ -47,6 +48,18 @@ fn check_scoring(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
     {
         let help = "end it in `.parquet` for one file, or in `/` for a directory with one file per input file";
         problems.push(Diagnostic::new(origin, format!("`{output}` is not the name of a Parquet file")).help(help));
+    }
+}
+
+fn check_conditions(option: &Entry, problems: &mut Diagnostics) {
+    let items = if option.node.text().is_some() { std::slice::from_ref(&option.node) } else { option.node.items() };
+    for item in items {
+        if let Some(written) = item.text()
+            && !contains_reference(written)
+            && let Err(detail) = alarm::parse(written)
+        {
+            problems.push(Diagnostic::new(item.origin, format!("`{}`: {detail}", option.key)).help(alarm::HELP));
+        }
     }
 }
 
@@ -70,10 +83,11 @@ fn check_intervals(intervals: &Node, problems: &mut Diagnostics) {
 }
 
 fn check_keep(keep: &Node, problems: &mut Diagnostics) {
+    let taken = TableKind::Predictions.schema();
     let mut seen = BTreeSet::new();
     for item in keep.items() {
         let Some(name) = item.text() else { continue };
-        if TAKEN.contains(&name) || name.starts_with("y_q") {
+        if taken.field_with_name(name).is_ok() || name.starts_with("y_q") {
             let message = format!("`{name}` in `keep` has the name of a column of the predictions");
             problems.push(Diagnostic::new(item.origin, message).help("rename the column in the input"));
         } else if !seen.insert(name) {

@@ -1,13 +1,14 @@
 //! Predicts the test rows of a fold, in the target's own units.
 
-use super::{PREDICTIONS, Predict, quantiles};
+use super::scorer::Tally;
+use super::{DRIFT, PREDICTIONS, Predict, quantiles, watch};
 use crate::stages::job::Task;
 use crate::stages::split::Folds;
-use crate::stages::train::TrainedModel;
+use crate::stages::train::{TargetPrediction, TrainedModel};
 use crate::stages::{Collecting, Job, Model, StageError, Work};
-use crate::store::{InputTable, ModelFile, read_known, write_predictions, write_rows};
+use crate::store::{InputTable, ModelFile, ModelMeta, read_known, write_predictions, write_rows};
 use crate::tables::{HiddenRow, PredictionBlock};
-use ndarray::Axis;
+use ndarray::{Array2, Axis};
 
 const HIDDEN: &str = "hidden.parquet";
 
@@ -18,9 +19,19 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
     let all_folds = folds.all()?;
     let rows = all_folds[fold].test.as_slice();
     job.spans.phase("online");
-    let model = TrainedModel::from_file(&ModelFile::load(&model.path)?, &model.path)?;
+    let file = ModelFile::load(&model.path)?;
+    let model = TrainedModel::from_file(&file, &model.path)?;
     let model = if stage.local { model } else { model.without_local() };
-    let block = block(stage, &model, &table, rows, job.task)?;
+    let columns = model.match_features(&table)?;
+    let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
+    // Intervals need the variance even when its column is not asked for.
+    let prediction = model.predict(&x, stage.variance || !stage.levels().is_empty())?;
+    if !stage.watch(true).is_empty() {
+        let (tally, fold) = (tally(&file.meta, &x, &prediction), job.task.fold_number().unwrap_or(0));
+        let drift = tally.metrics(&file.meta.feature_names, &file.meta.method, "test", fold);
+        write_rows(&job.draft.file(DRIFT), &drift)?;
+    }
+    let block = block(stage, prediction, model.noise_std(), (&table, rows), job.task)?;
     job.spans.end_phases();
     write_predictions(&job.draft.file(PREDICTIONS), &block)?;
     if stage.hidden {
@@ -29,10 +40,27 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
     Ok(Work::done(block.rows(), format!("{} rows", block.rows())))
 }
 
-/// Hands hidden layers to the run.
+/// How far test rows are from those of training.
+fn tally(meta: &ModelMeta, x: &Array2<f64>, prediction: &TargetPrediction) -> Tally {
+    let mut tally = Tally::new(meta.feature_names.len());
+    for row in x.rows() {
+        tally.count_ranges(&row.to_vec(), &meta.feature_ranges);
+    }
+    for std in prediction.y_std.iter().flatten() {
+        tally.count_variance(std * std, meta.predictive_variance);
+    }
+    prediction.nearest.iter().flatten().for_each(|ratio| tally.count_nearest(*ratio));
+    tally.count_rows(&vec![true; x.nrows()]);
+    tally
+}
+
+/// Hands hidden layers and drift to the run.
 pub fn collect(stage: &Predict, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
     if stage.hidden {
         done.record.add_rows::<HiddenRow>(done.task, &read_known(&done.entry.file(HIDDEN))?)?;
+    }
+    if !stage.watch(true).is_empty() {
+        watch(stage, true, done)?;
     }
     Ok(())
 }
@@ -65,19 +93,15 @@ fn hidden(model: &TrainedModel, table: &InputTable, rows: &[usize], task: &Task)
 
 fn block(
     stage: &Predict,
-    model: &TrainedModel,
-    table: &InputTable,
-    rows: &[usize],
+    prediction: TargetPrediction,
+    noise_std: f64,
+    (table, rows): (&InputTable, &[usize]),
     task: &Task,
 ) -> Result<PredictionBlock, StageError> {
-    let columns = model.match_features(table)?;
-    let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
-    // Intervals need the variance even when its column is not asked for.
-    let prediction = model.predict(&x, stage.variance || !stage.levels().is_empty())?;
     let std = prediction.y_std.as_deref().unwrap_or_default();
     let at = |z: f64| prediction.mean.iter().zip(std).map(|(mean, std)| z.mul_add(*std, *mean)).collect();
     let quantiles = quantiles(&stage.levels())?.into_iter().map(|(name, z)| (name, at(z))).collect();
-    let noise = vec![model.noise_std(); rows.len()];
+    let noise = vec![noise_std; rows.len()];
     Ok(PredictionBlock {
         stage: task.stage.clone(),
         case: task.case.clone(),
@@ -90,6 +114,8 @@ fn block(
         y_std: prediction.y_std.filter(|_| stage.variance),
         f_std: prediction.f_std.filter(|_| stage.variance),
         noise_std: Some(noise),
+        y_mean_global: prediction.global_mean,
+        nearest_distance: prediction.nearest,
         quantiles,
         keep: Vec::new(),
     })

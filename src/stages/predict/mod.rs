@@ -1,5 +1,6 @@
 //! `predict`: the test rows of every fold, or all rows of an input.
 
+pub mod alarm;
 mod check;
 mod fold;
 mod options;
@@ -7,6 +8,7 @@ mod predicted;
 mod score;
 pub mod scorer;
 
+pub use alarm::{ConditionList, HeldCondition, Watch};
 pub use options::{IntervalLevel, OnInvalid, Predict};
 pub use predicted::{Predicted, write_predictions_of_run};
 pub use score::check_apart;
@@ -22,8 +24,9 @@ use crate::eval::normal::normal_quantile;
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, is_path};
 use crate::store::input::InputTable;
 use crate::store::model::model_path;
-use crate::store::{ModelFile, StoreError};
-use crate::tables::predictions::{interval_columns, interval_quantiles};
+use crate::store::{ModelFile, StoreError, read_known};
+use crate::tables::MetricRow;
+use crate::tables::predictions::{self, interval_columns, interval_quantiles};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -41,6 +44,8 @@ pub static KIND: StageKind = StageKind {
 };
 
 const PREDICTIONS: &str = "predictions.parquet";
+/// How far the rows are from those of training, as rows of the table `metrics`.
+const DRIFT: &str = "drift.parquet";
 
 impl Stage for Predict {
     fn kind(&self) -> &'static StageKind {
@@ -153,6 +158,22 @@ impl Stage for Predict {
     }
 }
 
+/// Hands drift to the run, and says which conditions on it hold.
+fn watch(stage: &Predict, test_rows: bool, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
+    let drift: Vec<MetricRow> = read_known(&done.entry.file(DRIFT))?;
+    done.record.add_rows(done.task, &drift)?;
+    done.warn()?;
+    let watch = stage.watch(test_rows);
+    for text in watch.unknown(&drift) {
+        done.record.warn(&format!("{}: {text}", done.task))?;
+    }
+    for held in watch.held(&drift) {
+        let HeldCondition { fails, condition, text } = held;
+        done.record.alarm(done.task, fails, &condition, &text)?;
+    }
+    Ok(())
+}
+
 /// The rows to predict.
 enum Rows {
     All(Rc<Source>),
@@ -204,7 +225,14 @@ impl Predict {
         if !self.local {
             options["local"] = json!(false);
         }
-        if !test_rows {
+        if test_rows {
+            // So that predictions from before a column was there are made again, unlike scores, which may be very many.
+            options["table"] = json!(predictions::SCHEMA_VERSION);
+            // Test rows are compared with those of training only where a condition asks for it.
+            if !self.watch(true).is_empty() {
+                options["drift"] = json!(true);
+            }
+        } else {
             options["on_invalid"] = json!(self.on_invalid);
             options["keep"] = json!(self.keep);
             options["one_file_per_input"] = json!(self.output.as_ref().map(|_| self.writes_directory()));

@@ -1,5 +1,6 @@
 //! The options of the predict stage.
 
+use super::alarm::{ConditionList, Watch};
 use crate::pipeline::FilePath;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,13 @@ pub struct Predict {
     /// left out; counted in every case.
     #[serde(default)]
     pub on_invalid: OnInvalid,
+    /// When to warn of rows unlike those of training: conditions on `variance_ratio`, `share_outside_range` (of any feature),
+    /// `nearest_distance_ratio` and `rows_invalid` (below 1 a share of the rows, else a number of rows), one or a list.
+    /// Default for the rows of an ingest stage: `[variance_ratio > 3, share_outside_range > 0.2, nearest_distance_ratio > 5,
+    /// rows_invalid > 0.01]`, from 10 rows on; for test rows: none. `false`: none.
+    pub warn_if: Option<ConditionList>,
+    /// When to end the run with exit code 4, after all results are written: conditions like those of `warn_if`.
+    pub fail_if: Option<ConditionList>,
     /// Columns of the input that are passed through with their own types; for the rows of an ingest stage.
     #[serde(default)]
     pub keep: Vec<String>,
@@ -53,6 +61,12 @@ impl Predict {
         levels.sort_by(f64::total_cmp);
         levels.dedup();
         levels
+    }
+
+    /// What is watched in its rows: test rows, or those of an input.
+    pub fn watch(&self, test_rows: bool) -> Watch {
+        let watch = if test_rows { Watch::of_test_rows } else { Watch::of_scores };
+        watch(self.warn_if.as_ref(), self.fail_if.as_ref())
     }
 
     /// Whether the output is a directory with one file per input file.

@@ -1,19 +1,16 @@
 //! Scores all rows of an input: they pass through in chunks, into the predictions table and the file asked for.
 
-use super::{PREDICTIONS, Predict};
+use super::{DRIFT, PREDICTIONS, Predict, watch};
 use crate::stages::ingest::Source;
 use crate::stages::job::Progress;
 use crate::stages::predict::scorer::{FileSink, Layout, MirrorSink, Options, PredictionsSink, Scorer, Sink, Tally};
 use crate::stages::{Collecting, Job, Model, StageError, Work};
 use crate::store::input::{ParquetChunks, Wanted, mirrored, sha256_file};
 use crate::store::lock::real;
-use crate::store::{InputFile, ModelFile, copy_atomic, peek, read_known, sweep, write_rows};
-use crate::tables::MetricRow;
+use crate::store::{InputFile, ModelFile, copy_atomic, peek, sweep, write_rows};
 use serde_json::json;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-
-const DRIFT: &str = "drift.parquet";
 
 /// Scores all rows with one model.
 pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
@@ -22,7 +19,7 @@ pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, 
     let (tally, scorer) = stream(stage, model, source, job)?;
     source.check_unchanged()?;
     let fold = job.task.fold_number().unwrap_or(0);
-    write_rows(&job.draft.file(DRIFT), &tally.metrics(scorer.features(), scorer.method(), fold))?;
+    write_rows(&job.draft.file(DRIFT), &tally.metrics(scorer.features(), scorer.method(), "score", fold))?;
     let (rows, warnings) = (tally.rows, tally.warning(stage.on_invalid));
     let notes = json!({ "warnings": warnings.as_slice() });
     Ok(Work { rows: rows as usize, outcome: format!("{rows} rows"), notes })
@@ -71,8 +68,7 @@ fn refuse_overlap(stage: &Predict, source: &Source) -> Result<(), StageError> {
 /// Hands drift to the run, and puts the scores where they are asked for; what is there already is left as it is.
 pub fn collect(stage: &Predict, source: &Source, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
     refuse_overlap(stage, source)?;
-    done.record.add_rows::<MetricRow>(done.task, &read_known(&done.entry.file(DRIFT))?)?;
-    done.warn()?;
+    watch(stage, false, done)?;
     for (index, target) in targets(stage, source).iter().enumerate() {
         sweep(target);
         let from = done.entry.file(&part(index));

@@ -15,7 +15,9 @@ const FEATURES: usize = 40;
 
 /// The drift metrics among these rows.
 pub fn points(pipeline: &str, id: &RunId, rows: &[MetricRow]) -> Vec<DriftPoint> {
-    let of = |row: &&MetricRow| row.stat == "value" && of_drift().any(|metric| metric.name == row.metric);
+    let of = |row: &&MetricRow| {
+        row.stat == "value" && row.split == "score" && of_drift().any(|metric| metric.name == row.metric)
+    };
     let weight = |row: &MetricRow| if row.feature.is_some() { row.value.unwrap_or(0.0) } else { f64::INFINITY };
     let mut by_case: BTreeMap<(&str, &str), Vec<&MetricRow>> = BTreeMap::new();
     for row in rows.iter().filter(of) {

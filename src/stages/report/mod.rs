@@ -1,6 +1,7 @@
 //! Gathers what a report shows: reads the tables of runs a batch at a time and counts.
 
 mod columns;
+mod distance;
 mod drift;
 mod fits;
 mod hidden;
@@ -75,7 +76,12 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
     let stages: &[ResolvedStage] = graphs.first().map_or(&[], |(_, stages)| stages);
     run.graph = stages
         .iter()
-        .map(|stage| GraphStage { id: stage.id.clone(), kind: stage.kind.clone(), inputs: stage.inputs.clone() })
+        .map(|stage| GraphStage {
+            id: stage.id.clone(),
+            kind: stage.kind.clone(),
+            inputs: stage.inputs.clone(),
+            target: stage.target.clone().filter(|_| has_one_target(stage, &graphs)),
+        })
         .collect();
     run.resolved = resolved;
     let mut metrics: Vec<MetricRow> = rows(subject, &mut run.problems);
@@ -104,11 +110,19 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
         Ok(hidden) => run.hidden = hidden,
         Err(error) => run.problems.push(error.to_string()),
     }
+    let alarms = subject.manifest.map(|manifest| manifest.alarms.as_slice()).unwrap_or_default();
+    run.alarms = alarms.iter().map(|alarm| alarm.text.clone()).collect();
     run.warnings = read_events(subject.results, subject.id).warnings;
     run.inputs =
         subject.manifest.map(|manifest| manifest.inputs.as_slice()).unwrap_or_default().iter().map(input).collect();
     run.drift = drift::of_pipeline(subject, &run.metrics);
     run
+}
+
+/// Whether an ingest stage has the same target in all cases.
+fn has_one_target(stage: &ResolvedStage, graphs: &[(String, Vec<ResolvedStage>)]) -> bool {
+    let same = |other: &&ResolvedStage| other.id == stage.id;
+    graphs.iter().filter_map(|(_, stages)| stages.iter().find(same)).all(|other| other.target == stage.target)
 }
 
 fn input(file: &crate::store::record::FileRecord) -> ReadFile {

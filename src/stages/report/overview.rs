@@ -2,7 +2,7 @@
 
 use super::{Subject, VERSION, drift, run_report};
 use crate::report::{Best, DriftPoint, Overview, ReportData, RunCase, RunLine, best_of, distinct, render};
-use crate::store::history::{History, Run, Status};
+use crate::store::history::{History, Run};
 use crate::store::read_known;
 use crate::tables::{MetricRow, TableKind};
 use rayon::prelude::*;
@@ -39,11 +39,11 @@ pub fn page_of_runs(history: &History, runs: &[&Run], named: bool, linked: bool)
     render(&ReportData { title: "Runs".to_owned(), version: VERSION.to_owned(), overview: Some(overview), runs, notes })
 }
 
-/// The latest run of each pipeline that succeeded, the newest first.
+/// The latest complete run of each pipeline, the newest first.
 fn latest<'a>(runs: &[&'a Run]) -> Vec<&'a Run> {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     let mut found = Vec::new();
-    for run in runs.iter().rev().filter(|run| run.status == Status::Succeeded) {
+    for run in runs.iter().rev().filter(|run| run.status.is_complete()) {
         if run.pipeline.as_deref().is_some_and(|pipeline| seen.insert(pipeline)) {
             found.push(*run);
         }
@@ -59,7 +59,7 @@ fn line(history: &History, run: &Run, linked: bool) -> (RunLine, Vec<DriftPoint>
             Ok(found) => rows = found,
             Err(error) => problems.push(error.to_string()),
         },
-        None if run.status == Status::Succeeded => problems.push("its metrics table is missing".to_owned()),
+        None if run.status.is_complete() => problems.push("its metrics table is missing".to_owned()),
         None => {}
     }
     let page = history.results.report_path(&run.id);

@@ -1,6 +1,7 @@
 //! Counts predictions in two passes over their file: the first finds the ends of the axes, the second fills the bins.
 
 use super::columns::{BatchColumns, value};
+use super::distance::ByDistance;
 use crate::eval::normal::normal_quantile;
 use crate::report::{HexGrid, PredictionCounts, ResidualBin, Spread};
 use crate::store::{StoreError, open_columns};
@@ -35,18 +36,26 @@ struct Row {
     truth: Option<f64>,
     mean: Option<f64>,
     std: Option<f64>,
+    /// The mean without the local layer.
+    global: Option<f64>,
+    /// Distance to the nearest training row.
+    nearest: Option<f64>,
 }
+
+/// What is read of a row, in the order of its fields.
+const NUMBERS: [&str; 5] = ["y_true", "y_mean", "y_std", "y_mean_global", "nearest_distance"];
 
 /// Calls `each` for every row of a stage and case that is counted; `open` takes in new ones.
 fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts, Row)) -> Result<(), StoreError> {
-    for batch in open_columns(path, &["stage", "case", "y_true", "y_mean", "y_std"])? {
+    let names: Vec<&str> = ["stage", "case"].into_iter().chain(NUMBERS).collect();
+    for batch in open_columns(path, &names)? {
         let batch = batch?;
         let columns = BatchColumns(&batch);
         let Some((stage, case)) = columns.text("stage").zip(columns.text("case")) else {
             let detail = "not a predictions table: `stage` or `case` is missing";
             return Err(StoreError::invalid(path, detail, "the file is damaged: remove it and run again"));
         };
-        let [truth, mean, std] = ["y_true", "y_mean", "y_std"].map(|name| columns.number(name));
+        let numbers = NUMBERS.map(|name| columns.number(name));
         let mut place: Option<usize> = None;
         for row in 0..batch.num_rows() {
             let (stage, case) = (stage.value(row), case.value(row));
@@ -62,9 +71,9 @@ fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts,
             if counts.stage.is_empty() {
                 stage.clone_into(&mut counts.stage);
             }
-            let [truth, mean, std] =
-                [truth, mean, std].map(|column| value(column, row).filter(|value| value.is_finite()));
-            each(counts, Row { truth, mean, std });
+            let [truth, mean, std, global, nearest] =
+                numbers.map(|column| value(column, row).filter(|value| value.is_finite()));
+            each(counts, Row { truth, mean, std, global, nearest });
         }
     }
     Ok(())
@@ -107,6 +116,7 @@ struct Counts {
     judged: u64,
     spread: Vec<u64>,
     means: Vec<u64>,
+    by_distance: ByDistance,
 }
 
 impl Counts {
@@ -133,6 +143,7 @@ impl Counts {
             judged: 0,
             spread: vec![0; SPREAD],
             means: vec![0; MEANS],
+            by_distance: ByDistance::default(),
         }
     }
 
@@ -174,6 +185,9 @@ impl Counts {
         let (low, high) = self.grid.ends();
         *self.cells.entry(self.grid.cell(mean.clamp(low, high), truth.clamp(low, high))).or_default() += 1;
         let residual = truth - mean;
+        if let (Some(global), Some(distance)) = (row.global, row.nearest) {
+            self.by_distance.add(distance, residual, truth - global);
+        }
         let bin = &mut self.residuals[self.mean.bin(mean, RESIDUALS)];
         *bin = (bin.0 + 1, bin.1 + residual, bin.2 + residual * residual);
         if let Some(std) = row.std.filter(|std| *std > 0.0) {
@@ -214,6 +228,7 @@ impl Counts {
             compared: self.compared,
             missing: self.missing,
             deviations: self.deviations,
+            by_distance: self.by_distance.bins(),
             coverage,
         }
     }

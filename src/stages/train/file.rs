@@ -8,7 +8,6 @@ use crate::store::model::{
 };
 use crate::store::{InputTable, StoreError};
 use ndarray::Axis;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Where a model comes from, beside the numbers.
@@ -24,22 +23,10 @@ pub struct Provenance<'a> {
 impl TrainedModel {
     pub fn to_file(&self, provenance: Provenance<'_>) -> ModelFile {
         let predictor = &self.predictor;
-        let hyper = predictor.hyper();
-        let mut hyperparameters =
-            BTreeMap::from([("variance".to_owned(), hyper.variance), ("noise".to_owned(), hyper.noise)]);
-        match hyper.length() {
-            Some(length) => drop(hyperparameters.insert("length".to_owned(), length)),
-            None => hyperparameters.extend(
-                self.feature_names
-                    .iter()
-                    .zip(&hyper.lengths)
-                    .map(|(name, length)| (format!("length[{name}]"), *length)),
-            ),
-        }
         let meta = ModelMeta {
             format_version: FORMAT_VERSION,
             method: predictor.method().to_owned(),
-            kernel: predictor.kernel().to_string(),
+            kernel: predictor.kernel().map(|kernel| kernel.to_string()).unwrap_or_default(),
             feature_names: self.feature_names.clone(),
             feature_scaling: CentreAndScale {
                 centre: self.scaling.feature_centre.clone(),
@@ -48,7 +35,7 @@ impl TrainedModel {
             target_scaling: TargetScaling { mean: self.scaling.target_mean, std: self.scaling.target_std },
             feature_ranges: ranges(provenance.table, provenance.rows),
             training: provenance.summary,
-            hyperparameters,
+            hyperparameters: predictor.hyperparameters(&self.feature_names),
             metrics: predictor.figures(),
             options: provenance.options,
             words: predictor.words(),

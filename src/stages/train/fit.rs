@@ -49,8 +49,9 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let file = model.to_file(Provenance { table: &table, rows: train, summary, options });
     file.save(&job.draft.file(MODEL_FILE))?;
     write_rows(&job.draft.file(TRACES), &traces)?;
-    let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten().unwrap_or(f64::NAN);
-    let outcome = format!("{} rows, log-likelihood {likelihood:.2}", train.len());
+    let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten();
+    let likelihood = likelihood.map_or_else(String::new, |likelihood| format!(", log-likelihood {likelihood:.2}"));
+    let outcome = format!("{} rows{likelihood}", train.len());
     let mut warnings = rows::warnings(&table, train);
     warnings.extend(model.warnings(stage));
     warnings.extend(deep::skipped_warning(traces.iter().map(|row| row.phase.as_str())));

@@ -1,4 +1,4 @@
-//! The condition under which a model is published: `smse < 0.25 and coverage_95 >= 0.9`.
+//! Conditions on metrics: `smse < 0.25 and coverage_95 >= 0.9`, under which a model is published, and those of drift.
 
 use crate::eval::metrics::of_predictions;
 use crate::text::nearest;
@@ -33,24 +33,29 @@ const SIGNS: [(&str, Comparison); 4] =
     [("<=", Comparison::AtMost), (">=", Comparison::AtLeast), ("<", Comparison::Less), (">", Comparison::More)];
 
 impl Gate {
-    /// The conditions in a text, or what is wrong with it.
+    /// The conditions on predictions in a text, or what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let conditions = text.split(" and ").map(Condition::parse).collect::<Result<_, _>>()?;
-        Ok(Self { conditions })
+        let known: Vec<&str> = of_predictions().map(|metric| metric.name).collect();
+        Self::parse_among(&known, "smse < 0.25", text)
+    }
+
+    /// The conditions on metrics of these names; the example is for messages.
+    pub fn parse_among(known: &[&str], example: &str, text: &str) -> Result<Self, String> {
+        let conditions = text.split(" and ").map(|text| Condition::parse(known, example, text));
+        Ok(Self { conditions: conditions.collect::<Result<_, _>>()? })
     }
 }
 
 impl Condition {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(known: &[&str], example: &str, text: &str) -> Result<Self, String> {
         let text = text.trim();
         let sign = SIGNS.iter().find_map(|(sign, comparison)| Some((text.split_once(sign)?, *comparison)));
         let Some(((metric, bound), comparison)) = sign else {
-            return Err(format!("`{text}` is not a condition such as `smse < 0.25`"));
+            return Err(format!("`{text}` is not a condition such as `{example}`"));
         };
         let (metric, bound) = (metric.trim(), bound.trim());
-        let known: Vec<&str> = of_predictions().map(|metric| metric.name).collect();
         if !known.contains(&metric) {
-            let advice = nearest(metric, &known)
+            let advice = nearest(metric, known)
                 .map_or_else(|| format!("known: {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
             return Err(format!("there is no metric `{metric}`; {advice}"));
         }

@@ -15,6 +15,11 @@ pub fn training(train: &Train, rows: u64, features: u64) -> u64 {
     let hidden = &train.deep.hidden;
     let chains = || chains(train, (rows, hidden.anchor_count(rows, points)), features);
     match train.method {
+        Method::Mean => data,
+        // The rows again, on the training scale.
+        Method::Ridge => 2 * data + 8 * 4 * features * features,
+        // And turned, in the index.
+        Method::Knn => 4 * data,
         Method::Gp => data + dense,
         // Scaled copies of the rows, and tiles.
         Method::SparseGp => 3 * data + TILES,

@@ -1,5 +1,6 @@
 //! `train`: trains one model per fold, and publishes it.
 
+mod baseline;
 mod check;
 pub mod checkpoint;
 mod deep;
@@ -16,7 +17,7 @@ mod publish;
 mod rows;
 mod tensors;
 
-pub use model::TrainedModel;
+pub use model::{TargetPrediction, TrainedModel};
 pub use options::{Method, Train};
 
 use super::job::{Key, Record};

@@ -4,6 +4,7 @@ use super::options::{Method, Train};
 use super::predictor::Predictor;
 use super::{deep, local};
 use crate::eval::folds::Fold;
+use crate::gp::baseline::{NearestRows, Ridge, TargetMean};
 use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer};
 use crate::gp::exact;
 use crate::gp::neighbours::LocalFit;
@@ -13,7 +14,7 @@ use crate::gp::scaling::Scaling;
 use crate::gp::sparse;
 use crate::stages::StageError;
 use crate::store::InputTable;
-use ndarray::{Array2, Axis};
+use ndarray::{Array1, Array2, Axis};
 
 /// A model that can predict, with everything needed to take rows in their own units.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct TargetPrediction {
     pub f_std: Option<Vec<f64>>,
     /// Distance to the nearest training row, where 1 is usual among training rows; models with a local layer only.
     pub nearest: Option<Vec<f64>>,
+    /// Means without the local layer; models that have one above something else only.
+    pub global_mean: Option<Vec<f64>>,
 }
 
 /// Trains on the training rows of the fold; a deep fit goes on from its checkpoint.
@@ -59,6 +62,9 @@ pub fn fit(
     let (x_view, y_view) = (x.view(), y.view());
     let mut local_fit = None;
     let predictor = match stage.method {
+        Method::Mean => Predictor::baseline(TargetMean::fit(x_view, y_view)?),
+        Method::Ridge => Predictor::baseline(Ridge::fit(x_view, y_view, observer)?),
+        Method::Knn => Predictor::baseline(NearestRows::fit(x_view, y_view, stage.knn, observer)?),
         Method::Gp => {
             let gp = exact::fit(x_view, y_view, &stage.exact(), key, observer)?;
             Predictor::Gp { gp: Box::new(gp), y }
@@ -135,11 +141,13 @@ impl TrainedModel {
             let back = |latent: &f64| self.scaling.std_back(latent + extra);
             prediction.latent_variance.as_ref().map(|latent| latent.iter().map(back).collect())
         };
+        let back = |means: &Array1<f64>| means.iter().map(|mean| self.scaling.mean_back(*mean)).collect();
         Ok(TargetPrediction {
-            mean: prediction.mean.iter().map(|mean| self.scaling.mean_back(*mean)).collect(),
+            mean: back(&prediction.mean),
             y_std: std(noise),
             f_std: std(0.0),
             nearest: prediction.nearest.map(|nearest| nearest.to_vec()),
+            global_mean: prediction.global_mean.as_ref().map(back),
         })
     }
 
@@ -176,7 +184,7 @@ impl TrainedModel {
     pub fn chain_metrics(&self) -> Vec<(&'static str, Option<f64>)> {
         match &self.predictor {
             Predictor::Deep { gp, .. } => deep::chain_metrics(gp),
-            Predictor::Gp { .. } | Predictor::Sparse { .. } => Vec::new(),
+            Predictor::Gp { .. } | Predictor::Sparse { .. } | Predictor::Baseline(_) => Vec::new(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The options of the train stage. Those of the mathematics are declared in `gp`, where they are used.
 
+use crate::gp::baseline::KnnOptions;
 use crate::gp::deep::{Architecture, DeepOptions, EmOptions, LayerOptions, NeighbourStart, Start, TopOptions};
 use crate::gp::exact::ExactOptions;
 use crate::gp::inducing::InducingOptions;
@@ -25,6 +26,8 @@ pub const PRESETS: &[Preset] = &[
 
 /// Options that not every method uses. Whoever adds one says here who uses it.
 pub const USED_BY: &[UsedBy] = &[
+    UsedBy::new("kernel", "method", &["gp", "sparse_gp", "deep_gp", "stride"]),
+    UsedBy::new("hyperparameters", "method", &["gp", "sparse_gp", "deep_gp", "stride"]),
     UsedBy::new("ard", "method", &["gp", "sparse_gp"]),
     UsedBy::new("inducing", "method", &["sparse_gp", "stride"]),
     UsedBy::new("deep", "method", &["deep_gp", "stride"]),
@@ -32,6 +35,7 @@ pub const USED_BY: &[UsedBy] = &[
     UsedBy::new("em.exchanges", "method", &["stride"]),
     UsedBy::new("top", "method", &["stride"]),
     UsedBy::new("local", "method", &["sparse_gp", "stride"]),
+    UsedBy::new("knn", "method", &["knn"]),
     UsedBy { default: "composition", ..UsedBy::new("deep.u_min", "deep.architecture", &["convolution", "injective"]) },
     UsedBy { default: "composition", ..UsedBy::new("deep.u_max", "deep.architecture", &["convolution", "injective"]) },
 ];
@@ -47,7 +51,7 @@ pub struct Train {
     /// Scaling of features and target by the training rows.
     #[serde(default)]
     pub scale: Scale,
-    /// The covariance function.
+    /// The covariance function (Gaussian processes: `gp`, `sparse_gp`, `deep_gp`, `stride`).
     #[serde(default)]
     pub kernel: Kernel,
     /// One correlation length per feature (`gp`, `sparse_gp`).
@@ -70,6 +74,9 @@ pub struct Train {
     /// Predictions that remember the training rows nearby (`sparse_gp`, `stride`): options, or false for none.
     #[serde(default)]
     pub local: LocalChoice,
+    /// The nearest neighbours (`knn`).
+    #[serde(default)]
+    pub knn: KnnOptions,
     /// A set of defaults: `paper` trains as in the paper. Keys written out win.
     pub preset: Option<PresetName>,
     /// A directory that gets the trained model, replaced in one step; for one case and one fold.
@@ -92,6 +99,12 @@ pub enum Method {
     DeepGp,
     /// STRIDE: deep regression whose top layer has inducing points.
     Stride,
+    /// Baseline: mean and standard deviation of the training targets.
+    Mean,
+    /// Baseline: Bayesian linear regression, the strength of its ridge by the evidence.
+    Ridge,
+    /// Baseline: the mean target of the nearest training rows.
+    Knn,
 }
 
 /// Scaling by the mean and the population standard deviation of the training rows.
@@ -121,6 +134,9 @@ impl Method {
             Self::SparseGp => "sparse_gp",
             Self::DeepGp => "deep_gp",
             Self::Stride => "stride",
+            Self::Mean => "mean",
+            Self::Ridge => "ridge",
+            Self::Knn => "knn",
         }
     }
 
@@ -153,6 +169,8 @@ impl Train {
         };
         let start = || stationary.without_ard(serde_json::value::Serializer).unwrap_or_default();
         let options = match self.method {
+            Method::Mean | Method::Ridge => json!({}),
+            Method::Knn => json!(self.knn),
             Method::Gp => json!(stationary),
             Method::SparseGp => json!({ "gp": stationary, "inducing": self.inducing }),
             Method::DeepGp => json!({ "start": start(), "deep": self.deep, "em": em() }),
@@ -243,9 +261,8 @@ mod tests {
     use crate::stages::Stage as _;
 
     /// Options that every method uses, and those that are about the stage rather than its model.
-    const USED_BY_ALL: [&str; 8] =
-        ["input", "method", "scale", "kernel", "hyperparameters", "preset", "publish", "publish_if"];
-    const METHODS: [&str; 4] = ["gp", "sparse_gp", "deep_gp", "stride"];
+    const USED_BY_ALL: [&str; 6] = ["input", "method", "scale", "preset", "publish", "publish_if"];
+    const METHODS: [&str; 7] = ["gp", "sparse_gp", "deep_gp", "stride", "mean", "ridge", "knn"];
 
     fn used(method: &str, options: &Json) -> Json {
         let mut all = json!({ "input": "folds", "method": method });
@@ -265,6 +282,9 @@ mod tests {
         }
         for used_by in USED_BY.iter().filter(|used_by| used_by.decider == "method") {
             let options = match used_by.option {
+                "kernel" => json!({ "kernel": "matern32" }),
+                "hyperparameters" => json!({ "hyperparameters": { "noise": 0.1 } }),
+                "knn" => json!({ "knn": { "neighbours": 7 } }),
                 "ard" => json!({ "ard": true }),
                 "inducing" => json!({ "inducing": { "count": 7 } }),
                 "deep" => json!({ "deep": { "layers": 3 } }),

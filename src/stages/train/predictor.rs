@@ -1,10 +1,12 @@
 //! The trained methods behind one face: predict, describe, and turn into tensors and back.
 
+use super::baseline;
 use super::deep;
 use super::local;
 use super::options::Train;
 use super::tensors::{columns, one, rows, scalar, vector};
 use crate::gp::GpError;
+use crate::gp::baseline::Baseline;
 use crate::gp::deep::{DeepGp, HiddenLayer};
 use crate::gp::exact::ExactGp;
 use crate::gp::kernel::{Hyper, Kernel};
@@ -38,31 +40,57 @@ pub enum Predictor {
         /// The rows of the source that are inducing points, `[m]`; empty without them.
         source_rows: Vec<i64>,
     },
+    /// A plain method to compare with.
+    Baseline(Box<Baseline>),
 }
 
 impl Predictor {
+    pub fn baseline(baseline: impl Into<Baseline>) -> Self {
+        Self::Baseline(Box::new(baseline.into()))
+    }
+
     pub const fn method(&self) -> &'static str {
         match self {
             Self::Gp { .. } => "gp",
             Self::Sparse { .. } => "sparse_gp",
             Self::Deep { method, .. } => method,
+            Self::Baseline(baseline) => baseline::method(baseline),
         }
     }
 
-    pub fn kernel(&self) -> Kernel {
+    /// The covariance function, where there is one.
+    pub fn kernel(&self) -> Option<Kernel> {
         match self {
-            Self::Gp { gp, .. } => gp.kernel(),
-            Self::Sparse { gp, .. } => gp.kernel(),
-            Self::Deep { gp, .. } => gp.parts().kernel,
+            Self::Gp { gp, .. } => Some(gp.kernel()),
+            Self::Sparse { gp, .. } => Some(gp.kernel()),
+            Self::Deep { gp, .. } => Some(gp.parts().kernel),
+            Self::Baseline(_) => None,
         }
     }
 
-    pub fn hyper(&self) -> &Hyper {
+    /// The parameters of the covariance function, where there is one.
+    fn hyper(&self) -> Option<&Hyper> {
         match self {
-            Self::Gp { gp, .. } => gp.hyper(),
-            Self::Sparse { gp, .. } => gp.hyper(),
-            Self::Deep { gp, .. } => &gp.parts().hyper,
+            Self::Gp { gp, .. } => Some(gp.hyper()),
+            Self::Sparse { gp, .. } => Some(gp.hyper()),
+            Self::Deep { gp, .. } => Some(&gp.parts().hyper),
+            Self::Baseline(_) => None,
         }
+    }
+
+    /// What was fitted, by name, in scaled units; `features` are the names of the features.
+    pub fn hyperparameters(&self, features: &[String]) -> BTreeMap<String, f64> {
+        if let Self::Baseline(baseline) = self {
+            return baseline::hyperparameters(baseline);
+        }
+        let Some(hyper) = self.hyper() else { return BTreeMap::new() };
+        let mut all = BTreeMap::from([("variance".to_owned(), hyper.variance), ("noise".to_owned(), hyper.noise)]);
+        match hyper.length() {
+            Some(length) => drop(all.insert("length".to_owned(), length)),
+            None => all
+                .extend(features.iter().zip(&hyper.lengths).map(|(name, length)| (format!("length[{name}]"), *length))),
+        }
+        all
     }
 
     /// Noise variance of a prediction's target, on the training scale.
@@ -71,13 +99,14 @@ impl Predictor {
             Self::Gp { gp, .. } => gp.hyper().noise,
             Self::Sparse { gp, .. } => gp.noise(),
             Self::Deep { gp, .. } => gp.noise(),
+            Self::Baseline(baseline) => baseline.noise(),
         }
     }
 
     /// The local layer, if there is one.
     pub fn local(&self) -> Option<&LocalParts> {
         match self {
-            Self::Gp { .. } => None,
+            Self::Gp { .. } | Self::Baseline(_) => None,
             Self::Sparse { gp, .. } => gp.parts().local.as_ref(),
             Self::Deep { gp, .. } => gp.parts().local.as_ref(),
         }
@@ -87,7 +116,7 @@ impl Predictor {
     #[must_use]
     pub fn without_local(self) -> Self {
         match self {
-            Self::Gp { .. } => self,
+            Self::Gp { .. } | Self::Baseline(_) => self,
             Self::Sparse { gp, source_rows } => Self::Sparse { gp: Box::new(gp.without_local()), source_rows },
             Self::Deep { gp, method, source_rows } => {
                 Self::Deep { gp: Box::new(gp.without_local()), method, source_rows }
@@ -101,13 +130,14 @@ impl Predictor {
             Self::Gp { gp, .. } => gp.predict(x.view(), variance),
             Self::Sparse { gp, .. } => gp.predict(x.view(), variance),
             Self::Deep { gp, .. } => gp.predict(x.view(), variance),
+            Self::Baseline(baseline) => baseline.predict(x.view(), variance),
         }
     }
 
     /// The hidden layers at x: `[p, d]`, on the training scale; none for methods without.
     pub fn hidden_layers(&self, x: &Array2<f64>) -> Result<Vec<HiddenLayer>, GpError> {
         match self {
-            Self::Gp { .. } | Self::Sparse { .. } => Ok(Vec::new()),
+            Self::Gp { .. } | Self::Sparse { .. } | Self::Baseline(_) => Ok(Vec::new()),
             Self::Deep { gp, .. } => gp.hidden_layers(x.view()),
         }
     }
@@ -120,6 +150,7 @@ impl Predictor {
             Self::Gp { gp, .. } => named(&[("log_likelihood", gp.log_likelihood())]),
             Self::Sparse { gp, .. } => named(&[("log_likelihood", gp.log_likelihood()), ("bound", gp.bound())]),
             Self::Deep { gp, .. } => deep::figures(gp),
+            Self::Baseline(baseline) => baseline::figures(baseline),
         }
     }
 
@@ -129,6 +160,8 @@ impl Predictor {
             Self::Gp { gp, .. } => (Vec::new(), gp.jitter(), 0.0),
             Self::Sparse { gp, .. } => (Vec::new(), gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
             Self::Deep { gp, .. } => (deep::warnings(&gp.parts().diagnostics, &stage.em), 0.0, 0.0),
+            // They are there to be compared with, good or bad.
+            Self::Baseline(_) => return Vec::new(),
         };
         if jitter > expected * (1.0 + 1e-9) {
             warnings.push(format!(
@@ -137,7 +170,7 @@ impl Predictor {
             ));
         }
         // On standardised targets the noise variance is the share that the model does not explain.
-        if self.hyper().noise > 0.98 {
+        if self.hyper().is_some_and(|hyper| hyper.noise > 0.98) {
             let other = match self {
                 Self::Deep { .. } => "other starting values or more inducing points",
                 _ => "`ard: true` or other starting values",
@@ -152,12 +185,14 @@ impl Predictor {
 
     /// The numbers that a model file has to hold.
     pub fn tensors(&self) -> Tensors {
-        let hyper = self.hyper();
-        let mut tensors = BTreeMap::from([
-            ("hyper.lengths", Tensor::from(Array1::from(hyper.lengths.clone()))),
-            ("hyper.variance", scalar(hyper.variance)),
-            ("hyper.noise", scalar(hyper.noise)),
-        ]);
+        let mut tensors = BTreeMap::new();
+        if let Some(hyper) = self.hyper() {
+            tensors.extend([
+                ("hyper.lengths", Tensor::from(Array1::from(hyper.lengths.clone()))),
+                ("hyper.variance", scalar(hyper.variance)),
+                ("hyper.noise", scalar(hyper.noise)),
+            ]);
+        }
         match self {
             Self::Gp { gp, y } => {
                 tensors.extend([("x", Tensor::from(gp.parts().x.clone())), ("y", Tensor::from(y.clone()))]);
@@ -175,11 +210,13 @@ impl Predictor {
                     ("log_likelihood", scalar(log_likelihood)),
                 ]);
             }
-            Self::Deep { .. } => {}
+            Self::Deep { .. } | Self::Baseline(_) => {}
         }
         let mut tensors: Tensors = tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
-        if let Self::Deep { gp, source_rows, .. } = self {
-            tensors.extend(deep::tensors(gp.parts(), source_rows));
+        match self {
+            Self::Deep { gp, source_rows, .. } => tensors.extend(deep::tensors(gp.parts(), source_rows)),
+            Self::Baseline(baseline) => tensors.extend(baseline::tensors(baseline)),
+            Self::Gp { .. } | Self::Sparse { .. } => {}
         }
         tensors.extend(self.local().map(local::tensors).unwrap_or_default());
         tensors
@@ -188,7 +225,7 @@ impl Predictor {
     /// The words that a model file has to hold.
     pub fn words(&self) -> BTreeMap<String, String> {
         match self {
-            Self::Gp { .. } | Self::Sparse { .. } => BTreeMap::new(),
+            Self::Gp { .. } | Self::Sparse { .. } | Self::Baseline(_) => BTreeMap::new(),
             Self::Deep { gp, .. } => gp.parts().words.clone(),
         }
         .into_iter()
@@ -198,6 +235,9 @@ impl Predictor {
 
     /// The method in a model file, or what is wrong with it.
     pub fn from_file(file: &ModelFile) -> Result<Self, String> {
+        if let Some(baseline) = baseline::from_file(file)? {
+            return Ok(Self::baseline(baseline));
+        }
         let tensors = &file.tensors;
         let kernel = file.meta.kernel.parse::<Kernel>().map_err(|error| error.to_string())?;
         let hyper = Hyper {

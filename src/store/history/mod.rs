@@ -30,6 +30,8 @@ const TOMBSTONE: &str = "pruned.json";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
     Succeeded,
+    /// Everything was done and written, and a `fail_if` condition held.
+    Alarm,
     Failed,
     Interrupted,
     /// No manifest: in progress, or killed.
@@ -47,6 +49,7 @@ impl Status {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
+            Self::Alarm => "alarm",
             Self::Failed => "failed",
             Self::Interrupted => "interrupted",
             Self::Unfinished => "unfinished",
@@ -56,9 +59,14 @@ impl Status {
         }
     }
 
+    /// Whether the run did all it had to, so that it has all tables.
+    pub const fn is_complete(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Alarm)
+    }
+
     /// Whether the run came to an end that it could write down.
     pub const fn is_finished(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::Interrupted)
+        matches!(self, Self::Succeeded | Self::Alarm | Self::Failed | Self::Interrupted)
     }
 }
 
@@ -88,7 +96,7 @@ impl Run {
         self.tables.get(&kind).map(PathBuf::as_path).ok_or_else(|| {
             let detail = format!("run {} has no {kind} table", self.id);
             let hint = match self.status {
-                Status::Succeeded => {
+                status if status.is_complete() => {
                     "it was deleted: run the pipeline again, what is in the cache need not be computed"
                 }
                 _ => "only runs that succeed have all tables: choose another run",
@@ -229,7 +237,7 @@ fn look_at(results: &ResultsDir, id: RunId, tables: BTreeMap<TableKind, PathBuf>
 }
 
 fn status(name: &str) -> Status {
-    let finished = [Status::Succeeded, Status::Failed, Status::Interrupted];
+    let finished = [Status::Succeeded, Status::Alarm, Status::Failed, Status::Interrupted];
     finished.into_iter().find(|status| status.name() == name).unwrap_or(Status::Damaged)
 }
 

@@ -192,7 +192,7 @@ impl Needs {
         let (mut entries, mut resumable) = (BTreeSet::new(), BTreeSet::new());
         for run in kept {
             entries.extend(run.manifest.iter().flat_map(|manifest| manifest.cache.iter().cloned()));
-            if run.status == Status::Succeeded {
+            if run.status.is_complete() {
                 // A scoring without a pipeline has no cases, and uses no entries.
                 let silent = |manifest: &Manifest| manifest.cache.is_empty() && !manifest.cases.is_empty();
                 if run.manifest.as_ref().is_some_and(silent) {

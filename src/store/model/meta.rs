@@ -13,8 +13,9 @@ use crate::tables::Timestamp;
 pub struct ModelMeta {
     /// Version of the file format: 1.
     pub format_version: u32,
-    /// `gp`, `sparse_gp`, `deep_gp` or `stride`.
+    /// The name of the method: `gp`, `stride`, `ridge`.
     pub method: String,
+    /// The covariance function; empty for methods without one.
     pub kernel: String,
     /// Features, in the order of the tensors' columns.
     pub feature_names: Vec<String>,

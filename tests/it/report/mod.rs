@@ -2,6 +2,7 @@
 
 mod browser;
 mod command;
+mod local;
 mod many;
 pub mod pages;
 mod scores;

@@ -10,7 +10,7 @@ const TILE: i64 = 96;
 
 #[test]
 fn a_row_has_the_same_bits_at_every_position_of_a_tile() {
-    for method in [GP, STRIDE] {
+    for method in [GP, STRIDE, "method: ridge", "method: knn"] {
         let sandbox = published(method);
         rows(&sandbox.path("one.parquet"), [5]);
         sandbox.run("score --model models/m --input one.parquet --output one-out.parquet --key id").succeeded();
@@ -41,7 +41,7 @@ fn a_row_has_the_same_bits_at_every_position_of_a_tile() {
 
 #[test]
 fn threads_files_and_their_order_do_not_matter() {
-    for method in [GP, STRIDE] {
+    for method in [GP, STRIDE, "method: ridge", "method: knn"] {
         let sandbox = published(method);
         rows(&sandbox.path("whole.parquet"), 0..1000);
         let base = "score --model models/m --key id --intervals 0.9 --output";

@@ -1,5 +1,6 @@
 //! Scoring with a published model: the same bits however it is done, safe to repeat, refusing what it should.
 
+mod alarm;
 mod bits;
 mod examples;
 mod ipc;

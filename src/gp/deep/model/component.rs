@@ -133,6 +133,8 @@ impl Component {
             return self.top.predict(&stars, hyper, count, variance).map(Tile::from);
         };
         let (mean, _) = self.top.predict(&stars, hyper, count, false)?;
-        local.predict(&design.places(rows.x.view(), inputs).sites(), mean, variance)
+        let tile = local.predict(&design.places(rows.x.view(), inputs).sites(), mean, variance)?;
+        // Without a top layer of its own there is nothing to compare with.
+        Ok(if self.top.is_nothing() { Tile { global: Vec::new(), ..tile } } else { tile })
     }
 }

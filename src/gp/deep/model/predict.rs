@@ -36,12 +36,16 @@ impl DeepGp {
             .collect::<Result<_, _>>()?;
         let share = 1.0 / all.len().max(1) as f64;
         let mean: Vec<f64> = (0..count).map(|i| all.iter().map(|tile| tile.mean[i] * share).sum()).collect();
-        let near = if all.iter().all(|tile| tile.nearest.len() == count) { count } else { 0 };
-        let nearest = (0..near).map(|i| all.iter().map(|tile| tile.nearest[i] * share).sum()).collect();
+        // What only some particles know is not known.
+        let shared = |of: fn(&Tile) -> &Vec<f64>| -> Vec<f64> {
+            let known = if all.iter().all(|tile| of(tile).len() == count) { count } else { 0 };
+            (0..known).map(|i| all.iter().map(|tile| of(tile)[i] * share).sum()).collect()
+        };
+        let (nearest, global) = (shared(|tile| &tile.nearest), shared(|tile| &tile.global));
         let spread = |tile: &Tile, i: usize| tile.variance[i] + (tile.mean[i] - mean[i]).powi(2);
         let rows = 0..if variance { count } else { 0 };
         let variance = rows.map(|i| all.iter().map(|tile| spread(tile, i) * share).sum()).collect();
-        Ok(Tile { mean, variance, nearest })
+        Ok(Tile { mean, variance, nearest, global })
     }
 
     /// The values of the hidden layers at x: `[p, d]`, bottom layer first: their mean over the particles, and the

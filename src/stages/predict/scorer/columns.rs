@@ -10,6 +10,9 @@ use arrow::compute::filter;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
 use std::sync::Arc;
 
+/// The numbers that every score has, in order.
+const OWN: [&str; 4] = ["y_mean", "y_std", "f_std", "noise_std"];
+
 /// Numbers of one chunk, row by row, while they are computed. NaN stands for null.
 pub(super) struct Numbers {
     pub y_mean: Vec<f64>,
@@ -109,7 +112,7 @@ impl Layout {
             Some(key) => key.clone(),
             None => Field::new("row", DataType::Int64, false),
         }];
-        fields.extend(["y_mean", "y_std", "f_std", "noise_std"].map(number));
+        fields.extend(OWN.map(number));
         fields.extend(scorer.quantile_names().map(number));
         let kept: Vec<bool> = columns
             .keep
@@ -170,7 +173,11 @@ impl Layout {
             Arc::new(scored.row.clone()),
             target,
         ];
-        columns.extend(scored.numbers.iter().chain(&scored.keep).cloned());
+        // What the local layer makes of a row is written for test rows, where it can be compared.
+        let unsaid = || Arc::new(Float64Array::new_null(rows)) as ArrayRef;
+        let (own, quantiles) = scored.numbers.split_at(OWN.len());
+        columns.extend(own.iter().cloned().chain([unsaid(), unsaid()]));
+        columns.extend(quantiles.iter().chain(&scored.keep).cloned());
         Ok(RecordBatch::try_new(Arc::clone(schema), columns).map_err(arrow)?)
     }
 

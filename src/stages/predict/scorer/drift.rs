@@ -91,14 +91,14 @@ impl Tally {
     }
 
     /// The rows of `metrics`; run, stage and case are filled in when they are recorded.
-    pub fn metrics(&self, features: &[String], method: &str, fold: i32) -> Vec<MetricRow> {
+    pub fn metrics(&self, features: &[String], method: &str, split: &str, fold: i32) -> Vec<MetricRow> {
         let row = |metric: &str, feature: Option<&String>, value: Option<f64>, rows: u64| MetricRow {
             run_id: String::new(),
             stage: String::new(),
             case: String::new(),
             method: method.to_owned(),
             fold: Some(fold),
-            split: "score".to_owned(),
+            split: split.to_owned(),
             metric: metric.to_owned(),
             stat: "value".to_owned(),
             feature: feature.cloned(),
