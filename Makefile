@@ -63,7 +63,7 @@ bench: ## speed as ratios to the machine's matrix product and to other programs 
 	STRIDE_BENCH_PYTHON=$(abspath $(TARGET))/peers/bin/python cargo bench --bench speed -- $(ARGS)
 	cargo bench --bench instructions
 
-frontier: build ## accuracy against seconds on Fashion-MNIST: two hours, can be stopped and continued
+frontier: build ## accuracy against seconds on Fashion-MNIST: an hour, can be stopped and continued
 	@$(SETUP) peers
 	$(PROGRAM) run pipelines/frontier.yaml $(ARGS)
 	$(PROGRAM) run pipelines/fashion-best.yaml

@@ -14,7 +14,13 @@ import pyarrow.parquet as pq
 import others
 
 HERE = pathlib.Path(__file__).parent
-COLOURS = {"hmc": "#1f6feb", "pcn": "#d1690e", "best": "#1a7f37"}
+# The families of models in pipelines/frontier.yaml, by the names of their stages: what they are called, and their colour.
+FAMILIES = {
+    "sparse": ("sparse process", "#8250df"),
+    "inducing": ("STRIDE, inducing points", "#1f6feb"),
+    "neighbours": ("STRIDE, neighbours in training", "#1a7f37"),
+}
+SHOWN = ("smse", "nlpd", "coverage_95")
 
 
 def files(results, table, pipeline):
@@ -24,36 +30,36 @@ def files(results, table, pipeline):
 
 
 def measured(results, pipeline, place_of):
-    """What `place_of` makes of stage and case: SMSE, coverage and seconds of training of the last run that has all three."""
+    """What `place_of` makes of a stage: metrics and seconds of training and prediction of the last run that has them all."""
     timings = {file.name: file for file in files(results, "timings", pipeline)}
     complete = {}
     for file in files(results, "metrics", pipeline):
         found = {}
         for row in pq.read_table(file).to_pylist():
-            if row["metric"] in ("smse", "coverage_95") and row["fold"] is not None and row["split"] == "test":
-                found.setdefault(place_of(row["stage"], row["case"]), {})[row["metric"]] = row["value"]
+            if row["metric"] in SHOWN and row["fold"] is not None and row["split"] == "test":
+                found.setdefault(place_of(row["stage"]), {})[row["metric"]] = row["value"]
         for row in pq.read_table(timings[file.name]).to_pylist() if file.name in timings else ():
-            if row["phase"] == "offline":
-                found.setdefault(place_of(row["stage"], row["case"]), {})["cpu_s"] = row["cpu_s"]
-        complete |= {place: at for place, at in found.items() if len(at) == 3}
+            if name := {"offline": "cpu_s", "online": "prediction_cpu_s"}.get(row["phase"]):
+                found.setdefault(place_of(row["stage"]), {})[name] = row["cpu_s"]
+        complete |= {place: at for place, at in found.items() if len(at) == len(SHOWN) + 2}
     return complete
 
 
 def points(results):
-    """(sampler, m) or ("best", name of the pipeline): what was measured."""
-    inducing = lambda case: int(dict(part.split("=") for part in case.split(","))["m"])
-    found = measured(results, "frontier", lambda stage, case: (stage.removesuffix("-model"), inducing(case)))
-    best = measured(results, "fashion-best", lambda *_: ("best", "fashion-best.yaml"))
-    return dict(sorted(found.items())) | best
+    """(family, number of the step): what was measured, step by step."""
+    place = lambda stage: tuple(stage.removesuffix("-model").removesuffix("-predictions").split("-"))
+    found = measured(results, "frontier", place)
+    found |= measured(results, "fashion-best", lambda stage: ("neighbours", "9"))
+    return {key: at for key, at in sorted(found.items()) if key[0] in FAMILIES}
 
 
 def table(ours, theirs):
-    lines = ["| | SMSE | 95 % coverage | processor seconds |", "|---|---:|---:|---:|"]
-    for (sampler, m), at in ours.items():
-        name = f"`{m}`" if sampler == "best" else f"{sampler}, m = {m}"
-        lines.append(f"| STRIDE, {name} | {at['smse']:.4f} | {at['coverage_95']:.3f} | {at['cpu_s']:.0f} |")
-    for name, at in theirs.items():
-        lines.append(f"| {name} | {at['smse']:.4f} | | {at['cpu_s']:.0f} |")
+    lines = ["| | SMSE | NLPD | 95 % coverage | training | prediction |", "|---|---:|---:|---:|---:|---:|"]
+    optional = lambda at, name, digits: f"{at[name]:.{digits}f}" if name in at else ""
+    rows = [(f"{FAMILIES[family][0]}, {step}", at) for (family, step), at in ours.items()]
+    for name, at in [*rows, *theirs.items()]:
+        figures = f"{at['smse']:.4f} | {optional(at, 'nlpd', 2)} | {optional(at, 'coverage_95', 3)}"
+        lines.append(f"| {name} | {figures} | {at['cpu_s']:.0f} | {optional(at, 'prediction_cpu_s', 1)} |")
     return "\n".join(lines)
 
 
@@ -69,7 +75,7 @@ def picture(ours, theirs):
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{(left + end) / 2}" y="{height - 10}" text-anchor="middle">processor seconds of training (of the other methods: with prediction)</text>',
+        f'<text x="{(left + end) / 2}" y="{height - 10}" text-anchor="middle">processor seconds of training</text>',
         f'<text transform="translate(16 {height / 2}) rotate(-90)" text-anchor="middle">SMSE</text>',
     ]
     for k in range(round((y1 - y0) * 50) + 1):
@@ -88,15 +94,14 @@ def picture(ours, theirs):
         out.append(f'<path d="M{left} {y:.1f}H{end}" stroke="#555" stroke-dasharray="5 4"/>')
         out.append(f'<circle cx="{at_x(at["cpu_s"]):.1f}" cy="{y:.1f}" r="4" fill="#555"/>')
         out.append(f'<text x="{end + 6}" y="{below:.1f}" fill="#333">{name}</text>')
-    for sampler, colour in COLOURS.items():
-        chosen = [(at_x(at["cpu_s"]), at_y(at["smse"]), m) for (name, m), at in ours.items() if name == sampler]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in chosen)
+    for row, (family, (name, colour)) in enumerate(FAMILIES.items()):
+        chosen = [(at_x(at["cpu_s"]), at_y(at["smse"])) for (of, _), at in ours.items() if of == family]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in chosen)
         out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        for index, (x, y, m) in enumerate(chosen):
-            name = m if index or sampler == "best" else f"{sampler}, m = {m}"
-            out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
-            # Left and below: the names of the other methods are on the right.
-            out.append(f'<text x="{x - 7:.1f}" y="{y + 14:.1f}" text-anchor="end" fill="{colour}">{name}</text>')
+        out.extend(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in chosen)
+        # On top, where nothing is as inaccurate and slow.
+        out.append(f'<circle cx="{end - 190}" cy="{top + 14 + 18 * row}" r="4" fill="{colour}"/>')
+        out.append(f'<text x="{end - 180}" y="{top + 18 + 18 * row}" fill="{colour}">{name}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
 
 

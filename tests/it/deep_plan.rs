@@ -132,11 +132,22 @@ fn plan_knows_the_methods_and_their_memory() {
     let (rows, features, particles) = (60, 2, 10);
     let hidden = 8 * particles * rows * features;
     let copies = 3 * 8 * rows * (features + 2);
-    assert_eq!(memory("method: stride"), copies + (256 << 20) + 8 * rows * (features + 50) + hidden);
+    let global = copies + (256 << 20) + 8 * rows * (features + 50) + hidden;
+    assert_eq!(memory("method: stride, local: false"), global);
+    // For every chain the rows as it sees them, an index that holds them twice, and three numbers of each.
+    let layer = |kept: u64, draws: u64| 8 * kept * (features + draws * (3 * features + 3));
+    assert_eq!(memory("method: stride"), global + layer(rows, particles));
+    assert_eq!(memory("method: stride, local: { rows: 20 }"), global + layer(20, particles));
+    assert_eq!(memory("method: sparse_gp"), copies + (256 << 20) + layer(rows, 1));
+    let lists = 4 * rows * (7 + 1) * particles;
+    let neighbours = lists + 5 * 8 * rows * features + layer(rows, particles);
+    assert_eq!(memory("method: stride, top: { neighbours: 7 }"), global + neighbours);
     assert_eq!(memory("method: deep_gp"), copies + 4 * 8 * rows * rows + hidden);
     assert_eq!(memory("method: deep_gp, deep: { layers: 4, width: 3 }"), copies + 32 * rows * rows + hidden / 2 * 9);
     let kept = 8 * particles * features * 4;
-    assert_eq!(memory("method: stride, em: { draws: 5 }"), memory("method: stride") + 50 * kept);
+    assert_eq!(memory("method: stride, local: false, em: { draws: 5 }"), global + 50 * kept);
+    let all = global + 50 * kept + layer(rows, 5 * particles);
+    assert_eq!(memory("method: stride, em: { draws: 5 }"), all);
     assert_eq!(memory("method: deep_gp, em: { draws: 5 }"), memory("method: deep_gp") + rows * kept);
     let shown = sandbox.run("plan deep.yaml").succeeded().stdout;
     assert!(shown.contains("run: train deep_gp × 5 folds"), "{shown}");

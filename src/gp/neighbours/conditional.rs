@@ -15,7 +15,7 @@ use std::f64::consts::TAU;
 
 use ndarray::ArrayView2;
 
-use super::lanes::{backward, factor, forward, pairs, pull_points, squared_distances};
+use super::lanes::{backward, factor, forward, from_lanes, pairs, pull_points, squared_distances, to_lanes};
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::linalg::panels::{LANES, Lane};
@@ -65,6 +65,8 @@ pub(crate) struct Conditional {
     points: Vec<Lane>,
     y: Vec<Lane>,
     lengths: Vec<Lane>,
+    // The same points, row after row, and in their place derivatives by them: [8, (k + 1) d].
+    rows: Vec<f64>,
     // How many neighbours a row has.
     counts: [usize; LANES],
     // Of the pairs i > j, row after row: squared distances in units of the length, and covariances.
@@ -110,6 +112,7 @@ impl Conditional {
             points: vec![zero; (k + 1) * d],
             y: vec![zero; k + 1],
             lengths: vec![[1.0; LANES]; k + 1],
+            rows: vec![0.0; LANES * (k + 1) * d],
             counts: [0; LANES],
             r2: vec![zero; pairs(k + 1)],
             cov: vec![zero; pairs(k + 1)],
@@ -133,18 +136,19 @@ impl Conditional {
         neighbours: impl Iterator<Item = (Site<'s>, f64)>,
     ) {
         let (k, d) = (self.k, self.d);
+        let row = &mut self.rows[lane * (k + 1) * d..][..(k + 1) * d];
         let mut count = 0;
         for (site, y) in neighbours.take(k) {
-            let to = &mut self.points[count * d..(count + 1) * d];
+            let to = &mut row[count * d..(count + 1) * d];
             for ((to, theirs), own) in to.iter_mut().zip(site.point).zip(own.point) {
-                to[lane] = theirs - own;
+                *to = theirs - own;
             }
             self.lengths[count][lane] = site.length;
             self.y[count][lane] = y;
             count += 1;
         }
+        row[count * d..].fill(0.0);
         for missing in count..=k {
-            self.points[missing * d..(missing + 1) * d].iter_mut().for_each(|to| to[lane] = 0.0);
             self.lengths[missing][lane] = own.length;
             self.y[missing][lane] = 0.0;
         }
@@ -152,11 +156,13 @@ impl Conditional {
         self.counts[lane] = count;
     }
 
-    /// Repeats the first lane in those from `first` on, so that they do no harm.
+    /// Completes the panel: repeats the first lane in those from `first` on, so that they do no harm.
     pub fn fill(&mut self, first: usize) {
         let repeat =
             |lanes: &mut [Lane]| lanes.iter_mut().for_each(|lane| (first..LANES).for_each(|i| lane[i] = lane[0]));
-        repeat(&mut self.points);
+        let size = self.points.len();
+        let row = |lane: usize| &self.rows[if lane < first { lane } else { 0 } * size..][..size];
+        to_lanes(&std::array::from_fn(row), &mut self.points);
         repeat(&mut self.lengths);
         repeat(&mut self.y);
         (first..LANES).for_each(|i| self.counts[i] = self.counts[0]);
@@ -298,8 +304,9 @@ impl Conditional {
             if self.local {
                 self.pull_lengths();
             } else {
-                pull_points(&self.points, d, &self.pulls, hyper.lengths[0].powi(-2), &mut self.by_points);
+                pull_points(&self.points, d, &mut self.pulls, hyper.lengths[0].powi(-2), &mut self.by_points);
             }
+            from_lanes(&self.by_points, &mut self.rows);
         }
         total
     }
@@ -328,12 +335,11 @@ impl Conditional {
 
     /// Derivatives of the last [`Conditional::sum`] by the coordinates (or the local length) of a lane's sites: neighbours
     /// in their order, the row itself last.
-    pub fn derivatives(&self, lane: usize) -> impl Iterator<Item = impl Iterator<Item = f64>> {
+    pub fn derivatives(&self, lane: usize) -> impl Iterator<Item = &[f64]> {
         let width = if self.local { 1 } else { self.d };
-        let there = move |site: &usize| *site < self.counts[lane] || *site == self.k;
-        (0..=self.k)
-            .filter(there)
-            .map(move |site| self.by_points[site * width..(site + 1) * width].iter().map(move |value| value[lane]))
+        let there = move |(site, _): &(usize, &[f64])| *site < self.counts[lane] || *site == self.k;
+        let row = &self.rows[lane * self.by_points.len()..][..self.by_points.len()];
+        row.chunks_exact(width.max(1)).enumerate().filter(there).map(|(_, derivatives)| derivatives)
     }
 }
 

@@ -121,30 +121,85 @@ for_this_processor! {
 }
 
 for_this_processor! {
-    /// Σ over others of −rate · pull · (own − other), for all sites.
-    pub fn pull_points(points: &[Lane], d: usize, pulls: &[Lane], rate: f64, out: &mut [Lane]) {
-        const SIDE: usize = 4;
+    /// rate Σ over others of pull · (other − own), for all sites; coordinates are relative to the last one.
+    ///
+    /// That is a product: what a site's own coordinates get is the sum of its pulls, which takes its place on the diagonal.
+    pub fn pull_points(points: &[Lane], d: usize, pulls: &mut [Lane], rate: f64, out: &mut [Lane]) {
+        // Two sites and three coordinates: as many sums as registers hold, each of which is read for several.
+        const SITES: usize = 2;
+        const COORDINATES: usize = 3;
         let sites = points.len() / d.max(1);
         for i in 0..sites {
-            let own = &points[i * d..][..d];
-            let pulls = &pulls[i * sites..][..sites];
-            for first in (0..d).step_by(SIDE) {
-                let count = SIDE.min(d - first);
-                let mut sums = [[0.0; LANES]; SIDE];
-                for (j, pull) in pulls.iter().enumerate() {
-                    if j == i {
-                        continue;
-                    }
-                    let other = &points[j * d + first..][..count];
-                    for ((sum, own), other) in sums.iter_mut().zip(&own[first..]).zip(other) {
-                        for x in 0..LANES {
-                            sum[x] = multiply_add::<FUSED>(pull[x], other[x] - own[x], sum[x]);
+            let row = &mut pulls[i * sites..][..sites];
+            let mut sum = [0.0; LANES];
+            for (_, pull) in row.iter().enumerate().filter(|(j, _)| *j != i) {
+                for x in 0..LANES {
+                    sum[x] += pull[x];
+                }
+            }
+            row[i] = sum.map(|sum| -sum);
+        }
+        // The last site lies at the origin, and pulls nothing by its coordinates.
+        let inner = sites.saturating_sub(1);
+        for i in (0..sites).step_by(SITES) {
+            let rows: [&[Lane]; SITES] = std::array::from_fn(|side| &pulls[(i + side).min(inner) * sites..][..inner]);
+            for c in (0..d).step_by(COORDINATES) {
+                let places: [usize; COORDINATES] = std::array::from_fn(|side| (c + side).min(d - 1));
+                let mut sums = [[[0.0; LANES]; COORDINATES]; SITES];
+                for j in 0..inner {
+                    let point = &points[j * d..][..d];
+                    for (sums, row) in sums.iter_mut().zip(&rows) {
+                        for (sums, place) in sums.iter_mut().zip(&places) {
+                            for x in 0..LANES {
+                                sums[x] = multiply_add::<FUSED>(row[j][x], point[*place][x], sums[x]);
+                            }
                         }
                     }
                 }
-                for (to, sum) in out[i * d + first..][..count].iter_mut().zip(&sums) {
-                    *to = sum.map(|sum| sum * rate);
+                // Sums that stand twice are written twice, the same ones.
+                for (side, sums) in sums.iter().enumerate() {
+                    for (sum, place) in sums.iter().zip(&places) {
+                        out[(i + side).min(inner) * d + place] = sum.map(|sum| sum * rate);
+                    }
                 }
+            }
+        }
+    }
+}
+
+for_this_processor! {
+    /// Eight rows of numbers side by side, entry by entry.
+    pub fn to_lanes(rows: &[&[f64]; LANES], out: &mut [Lane]) {
+        let rows = rows.map(|row| &row[..out.len()]);
+        let whole = out.len() / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            // A square at a time, which stays in registers.
+            let square: [Lane; LANES] = std::array::from_fn(|i| std::array::from_fn(|j| rows[i][first + j]));
+            for j in 0..LANES {
+                out[first + j] = std::array::from_fn(|i| square[i][j]);
+            }
+        }
+        for j in whole..out.len() {
+            out[j] = std::array::from_fn(|i| rows[i][j]);
+        }
+    }
+}
+
+for_this_processor! {
+    /// And back, into eight rows that follow each other.
+    pub fn from_lanes(lanes: &[Lane], rows: &mut [f64]) {
+        let n = lanes.len();
+        let whole = n / LANES * LANES;
+        for first in (0..whole).step_by(LANES) {
+            let square: [Lane; LANES] = std::array::from_fn(|j| lanes[first + j]);
+            for i in 0..LANES {
+                let row: Lane = std::array::from_fn(|j| square[j][i]);
+                rows[i * n + first..][..LANES].copy_from_slice(&row);
+            }
+        }
+        for (j, lane) in lanes.iter().enumerate().skip(whole) {
+            for (i, value) in lane.iter().enumerate() {
+                rows[i * n + j] = *value;
             }
         }
     }

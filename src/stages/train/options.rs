@@ -196,8 +196,8 @@ impl Train {
         self.local.options().filter(|_| possible).map(|options| LocalOptions { known_noise, ..*options })
     }
 
-    // How a model whose top layer is by neighbours predicts.
-    fn predictions(&self) -> LocalOptions {
+    /// How a model whose top layer is by neighbours predicts.
+    pub fn predictions(&self) -> LocalOptions {
         let trained = self.top.map_or(LocalOptions::default().neighbours, |top| top.neighbours);
         let known_noise = !self.hyperparameters.optimise.noise;
         let asked = self.local.options().copied();

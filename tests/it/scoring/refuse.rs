@@ -4,6 +4,7 @@ use super::{GP, published, rows, scores, values};
 use crate::python;
 use crate::sandbox::{Ran, Sandbox};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray};
+use serde_json::Value as Json;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -135,6 +136,61 @@ fn what_does_not_fit_is_named() {
     }
     let unnamed = sandbox.run("score --model models/m --input good.parquet --output scores.csv");
     assert_eq!(unnamed.code, 2, "{}", unnamed.stderr);
+}
+
+/// The rows that a local layer remembers, in another order, or fewer of them, are not the model that was trained.
+#[test]
+fn a_model_whose_remembered_rows_have_changed_is_refused() {
+    for method in [
+        "method: sparse_gp, inducing: { count: 4 }",
+        "method: stride, top: { neighbours: 5 }, inducing: { count: 8 }, \
+        em: { iterations: 1, particles: 2, sampler: { hmc: { transitions: 2, leapfrog: 2 } }, final_transitions: 0 }",
+    ] {
+        let sandbox = published(method);
+        rows(&sandbox.path("good.parquet"), 0..20);
+        let path = sandbox.path("models/m/model.safetensors");
+        let whole = fs::read(&path).unwrap();
+        let score = || sandbox.run("score --model models/m --input good.parquet --output out.parquet");
+        score().succeeded();
+        fs::remove_file(sandbox.path("out.parquet")).unwrap();
+
+        let length = u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+        let mut header: Json = serde_json::from_slice(&whole[8..8 + length]).unwrap();
+        let place = |at: usize| header["local.x"]["data_offsets"][at].as_u64().unwrap() as usize;
+        let (first, last) = (place(0), place(1));
+        let [count, width] = [0, 1].map(|axis| header["local.x"]["shape"][axis].as_u64().unwrap() as usize);
+        let tensors = 8 + length;
+        let (start, row) = (tensors + first, 8 * width);
+        assert_eq!(last - first, count * row, "{method}");
+        let mut reordered = whole.clone();
+        let (one, other) = (whole[start..start + row].to_vec(), whole[start + row..start + 2 * row].to_vec());
+        assert_ne!(one, other);
+        reordered[start..start + row].copy_from_slice(&other);
+        reordered[start + row..start + 2 * row].copy_from_slice(&one);
+        // The last row is cut off, and everything after it moves up.
+        let mut lost = whole.clone();
+        lost.drain(tensors + last - row..tensors + last);
+        header["local.x"]["shape"][0] = (count - 1).into();
+        for (_, entry) in header.as_object_mut().unwrap().iter_mut().filter(|(name, _)| *name != "__metadata__") {
+            for end in entry["data_offsets"].as_array_mut().unwrap() {
+                if end.as_u64().unwrap() as usize >= last {
+                    *end = (end.as_u64().unwrap() - row as u64).into();
+                }
+            }
+        }
+        let mut text = serde_json::to_vec(&header).unwrap();
+        text.resize(text.len().next_multiple_of(8), b' ');
+        let head = (text.len() as u64).to_le_bytes().into_iter().chain(text);
+        let lost: Vec<u8> = head.chain(lost[tensors..].iter().copied()).collect();
+
+        for (what, bytes) in [("reordered", reordered), ("lost", lost)] {
+            fs::write(&path, bytes).unwrap();
+            let refused = score();
+            assert_eq!(refused.code, 65, "{method}, {what}: {}", refused.stderr);
+            assert!(refused.stderr.contains("damaged model"), "{method}, {what}: {}", refused.stderr);
+            assert!(!sandbox.path("out.parquet").exists(), "{method}, {what}");
+        }
+    }
 }
 
 #[test]
