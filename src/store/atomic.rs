@@ -128,6 +128,21 @@ pub fn link_or_copy(source: &Path, target: &Path) -> Result<(), StoreError> {
     copy_atomic(source, target).map(drop)
 }
 
+/// Gives a file the contents of another in one step, without a second copy where the file system can; neither may ever be
+/// changed in place.
+pub fn link_atomic(source: &Path, target: &Path) -> Result<(), StoreError> {
+    let directory = parent(target);
+    fs::create_dir_all(directory).map_err(|error| StoreError::write(directory, error))?;
+    let temporary = temporary_name(target);
+    if fs::hard_link(source, &temporary).is_err() {
+        return copy_atomic(source, target).map(drop);
+    }
+    let renamed = fs::rename(&temporary, target).and_then(|()| File::open(directory)?.sync_all());
+    // Two names of one file stay two names when one is renamed to the other.
+    let _ = fs::remove_file(&temporary);
+    renamed.map_err(|error| StoreError::write(target, error))
+}
+
 /// Removes what writers of `target` that were killed left beside it. Whoever calls this holds the target's lock.
 pub fn sweep(target: &Path) {
     let Some(name) = target.file_name().map(|name| name.to_string_lossy().into_owned()) else { return };
