@@ -277,9 +277,11 @@ fn sentence(columns: &ColumnChoice, trials: &[Trial], best: &Trial) -> String {
             "Nothing is better than the mean: these features say nothing about `{target}` that could be found."
         );
     }
-    let share = best
-        .metric("r2")
-        .map_or_else(String::new, |r2| format!(": it explains {:.1} % of the variance of `{target}`, and", 100.0 * r2));
+    let share = match best.metric("r2") {
+        Some(r2) if r2 > 0.0 => format!(": it explains {:.1} % of the variance of `{target}`, and", 100.0 * r2),
+        Some(_) => format!(": it explains nothing of the variance of `{target}`, but"),
+        None => String::new(),
+    };
     let rest: Vec<&Trial> = trials.iter().filter(|trial| trial.is_baseline() != best.is_baseline()).collect();
     let rival = rest.into_iter().filter(|trial| trial.metric("nlpd").is_some()).min_by(|left, right| {
         let value = |trial: &Trial| trial.metric("nlpd").unwrap_or(f64::INFINITY);

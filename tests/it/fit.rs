@@ -159,8 +159,8 @@ fn names_need_no_care() {
     let mut command = sandbox.command();
     command.args(["init", "--data", "x y [1].parquet", "--target", "target $$"]);
     Ran::from(&command.output().unwrap()).succeeded();
-    let text = std::fs::read_to_string(sandbox.path("x-y-1.yaml")).unwrap();
-    let valid = sandbox.run("validate x-y-1.yaml --data").succeeded().stdout;
+    let text = std::fs::read_to_string(sandbox.path("data.yaml")).unwrap();
+    let valid = sandbox.run("validate data.yaml --data").succeeded().stdout;
     assert!(valid.contains("$${env.HOME}") || valid.contains("${env.HOME}"), "{valid}\n{text}");
 }
 
