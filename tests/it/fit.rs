@@ -44,10 +44,12 @@ fn odd(sandbox: &Sandbox) {
     write_columns(&sandbox.path("odd.parquet"), columns).unwrap();
 }
 
-/// The numbers behind a label in a table of results.
+/// The numbers behind a label in a table of results, or below it.
 fn figures(stdout: &str, label: &str) -> Vec<f64> {
-    let line = stdout.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{label}: {stdout}"));
-    let cells = line.strip_prefix(label).unwrap().split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+    let mut lines = stdout.lines().skip_while(|line| !line.starts_with(label));
+    let line = lines.next().unwrap_or_else(|| panic!("{label}: {stdout}"));
+    let line = Some(&line[label.len()..]).filter(|rest| !rest.is_empty()).or_else(|| lines.next()).unwrap();
+    let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
     cells.map(|cell| cell.split(' ').next().unwrap().parse().unwrap()).collect()
 }
 
