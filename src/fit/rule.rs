@@ -127,7 +127,8 @@ pub fn candidates(sizes: Sizes) -> Vec<Candidate> {
 /// Among fewer rows there are none that could stand for the others.
 const FEWEST_FOR_POINTS: f64 = 100.0;
 
-/// The last candidate that the time is expected to suffice for, all before it included; the first one in any case.
+/// The best candidate, as far as the sizes tell, that the time is expected to suffice for, all before it included; the first
+/// one in any case.
 pub fn affordable(sizes: Sizes, limit: Duration, threads: usize, publish: bool) -> Candidate {
     let trainings = f64::from(SplitChoice::of(sizes.rows).folds()) + if publish { PUBLISHING } else { 0.0 };
     let mut left = limit.as_secs_f64();
@@ -138,7 +139,10 @@ pub fn affordable(sizes: Sizes, limit: Duration, threads: usize, publish: bool) 
         let needed = elapsed(candidate.seconds * trainings, threads);
         if needed <= left {
             left -= needed;
-            best = candidate;
+            // Hidden layers are what the time is for.
+            if candidate.method == "stride" || best.method != "stride" {
+                best = candidate;
+            }
         }
     }
     best

@@ -4,7 +4,7 @@
 //! contents: there is no second place that could say something else. Whoever changes anything holds the directory's lock.
 
 use super::{MODEL_FILE, ModelFile, PREVIOUS};
-use crate::store::atomic::{link_atomic, sweep, write_atomic};
+use crate::store::atomic::{check_replaceable, link_atomic, sweep, write_atomic};
 use crate::store::error::StoreError;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -86,6 +86,8 @@ fn has_same_contents(left: &Path, right: &Path) -> bool {
 
 /// Makes these bytes a version and publishes it, in one step; what was published is a version too, if it was none.
 pub(super) fn publish_version(directory: &Path, bytes: &[u8], keep: u32) -> Result<(), StoreError> {
+    let target = directory.join(MODEL_FILE);
+    check_replaceable(&target)?;
     let known = adopt(directory)?;
     let latest = known.last();
     // One that was written and not published, when a training was killed, or one that was rolled back.
@@ -95,7 +97,12 @@ pub(super) fn publish_version(directory: &Path, bytes: &[u8], keep: u32) -> Resu
     } else {
         let path = file_of(directory, latest.map_or(1, |version| version.number + 1));
         sweep(&path);
-        write_atomic(&path, bytes)?.path
+        // Whoever publishes knows of one file, whichever cannot be written.
+        let of_target = |error| match error {
+            StoreError::Write { source, .. } => StoreError::write(&target, source),
+            other => other,
+        };
+        write_atomic(&path, bytes).map_err(of_target)?.path
     };
     put(directory, &path)?;
     prune(directory, keep)
