@@ -103,6 +103,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         names: args.columns.clone(),
         parts: args.parts.clone(),
         csv: CsvOptions { delimiter: args.delimiter, no_header: args.no_header, nulls: args.nulls.clone() },
+        footer: Vec::new(),
     };
     let imported = import(&args.inputs, &args.output, &options)?;
     for note in &imported.notes {

@@ -1,22 +1,44 @@
 //! `stride-pipe init`: a small pipeline with its data, to start from.
 
 use super::exit::{self, Failure};
+use super::fit::{check_output, described};
 use super::print;
+use super::run::{duration, usage};
 use crate::datasets::hills;
+use crate::fit::{self, ColumnWishes, FitFailure, FittedPipeline, SplitChoice};
 use crate::pipeline::{NAME_HELP, is_name};
 use crate::store::{write_atomic, write_columns};
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Arguments of `init`.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// Name of the pipeline: a small letter, then small letters, digits, `-` and `_`
-    #[arg(value_parser = name)]
-    name: String,
+    #[arg(value_parser = name, required_unless_present = "data")]
+    name: Option<String>,
     /// Write the files here
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
+    /// Write a pipeline for these rows, as `fit` would, without training: Parquet, CSV, or what else `import` reads
+    #[arg(long, value_name = "FILE", requires = "target")]
+    data: Option<PathBuf>,
+    /// With `--data`: the column to predict
+    #[arg(long, value_name = "COLUMN", requires = "data")]
+    target: Option<String>,
+    /// With `--data`: the column that identifies rows; default: one that looks like it
+    #[arg(long, value_name = "COLUMN", requires = "data")]
+    key: Option<String>,
+    /// With `--data`: leave these columns out
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', requires = "data")]
+    exclude: Vec<String>,
+    /// With `--data`: how long a run may take: `30s`, `5m`, `2h`
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    time_limit: Duration,
+    /// With `--data`: replace the pipeline file even if it was changed or written by somebody else
+    #[arg(long, requires = "data")]
+    force: bool,
 }
 
 const ROWS: usize = 300;
@@ -28,13 +50,17 @@ fn name(text: &str) -> Result<String, String> {
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let pipeline = args.dir.join(format!("{}.yaml", args.name));
-    let data = args.dir.join(format!("{}-data.parquet", args.name));
+    if let (Some(data), Some(target)) = (&args.data, &args.target) {
+        return for_data(args, data, target);
+    }
+    let name = args.name.as_deref().unwrap_or_default();
+    let pipeline = args.dir.join(format!("{name}.yaml"));
+    let data = args.dir.join(format!("{name}-data.parquet"));
     for path in [&pipeline, &data] {
         refuse_existing(path)?;
     }
     write_columns(&data, hills::columns(SEED, ROWS))?;
-    if let Err(error) = write_atomic(&pipeline, TEMPLATE.replace("NAME", &args.name).as_bytes()) {
+    if let Err(error) = write_atomic(&pipeline, TEMPLATE.replace("NAME", name).as_bytes()) {
         // Half of it would stand in the way of the next try.
         let _ = std::fs::remove_file(&data);
         return Err(error.into());
@@ -44,6 +70,52 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     print(&format!(
         "{file}: a pipeline\n{shown}: {ROWS} rows\n\nNext:\n  stride-pipe validate {file} --data\n  \
          stride-pipe plan {file}\n  stride-pipe run {file}\n"
+    ))
+}
+
+/// The pipeline that the rule of `fit` chooses for these rows.
+fn for_data(args: &Args, data: &Path, target: &str) -> Result<(), Failure> {
+    if args.exclude.iter().chain(&args.key).any(|name| name == target) {
+        return Err(usage(&format!("`{target}` is the target; it cannot be the key or left out")));
+    }
+    let name = args.name.clone().unwrap_or_else(|| fit::name_of(data));
+    let directory = args.dir.strip_prefix(".").unwrap_or(&args.dir);
+    let file = directory.join(format!("{name}.yaml"));
+    check_output(&file, args.force)?;
+    let prepared = fit::prepare(data, directory, &name, args.force)?;
+    for note in &prepared.notes {
+        exit::say(&format!("note: {note}"));
+    }
+    let wishes = ColumnWishes { key: args.key.clone(), exclude: args.exclude.clone() };
+    let columns = fit::choose(&prepared.path, target, &wishes)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let candidate = fit::unseen(&columns, args.time_limit, threads, false);
+    let remark = format!(
+        "Predicts `{target}` from {} columns of {}: {}, by the number of rows and columns alone.",
+        columns.features.len(),
+        data.display(),
+        candidate.label
+    );
+    let text = FittedPipeline {
+        name: &name,
+        data: &fit::relative_to(directory, &prepared.path),
+        columns: &columns,
+        split: SplitChoice::of(columns.rows),
+        methods: vec![candidate.method, "knn", "ridge", "mean"],
+        candidate: &candidate,
+        publish: None,
+        report: true,
+        remarks: &[remark],
+    };
+    if let Err(FitFailure::Refused(problems)) = fit::plan(&file, &text.text(), None) {
+        return Err(Failure::new(exit::BUG, problems));
+    }
+    write_atomic(&file, text.file().as_bytes())?;
+    let shown = file.display();
+    print(&format!(
+        "{}\n{shown}: a pipeline that trains {}\n\nNext:\n  stride-pipe validate {shown} --data\n  stride-pipe run {shown}\n",
+        described(data, &columns),
+        candidate.label
     ))
 }
 

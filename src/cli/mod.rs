@@ -2,6 +2,7 @@
 
 mod completions;
 mod exit;
+mod fit;
 mod generate;
 mod grid;
 mod import;
@@ -35,6 +36,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a model of a table: look at the columns, try methods, compare, write the pipeline
+    Fit(fit::Args),
     /// Check a pipeline, plan it and run it
     Run(run::Args),
     /// Check a pipeline without running anything
@@ -45,7 +48,7 @@ enum Command {
     Score(score::Args),
     /// Convert CSV, NPZ, NPY or IDX files to Parquet with a key column
     Import(import::Args),
-    /// Look at trained models
+    /// Look at trained models, and go back to earlier ones
     Model(model::Args),
     /// Write a small pipeline and its data, to start from
     Init(init::Args),
@@ -107,6 +110,7 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
+        Command::Fit(args) => fit::execute(args),
         Command::Run(args) => run::execute(args),
         Command::Validate(args) => validate::execute(args),
         Command::Plan(args) => plan::execute(args),

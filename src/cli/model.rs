@@ -1,4 +1,7 @@
-//! `stride-pipe model`: what a trained model is, was trained on, and how well it did.
+//! `stride-pipe model`: what a trained model is, was trained on, and how well it did; the versions of a published one.
+
+mod diff;
+mod versions;
 
 use super::exit::{self, Failure};
 use super::{TextOrJson, print, print_raw};
@@ -27,14 +30,27 @@ enum ModelCommand {
         #[arg(long, value_enum, default_value_t = TextOrJson::Text)]
         format: TextOrJson,
     },
+    /// The versions of a published model
+    List(versions::ListArgs),
+    /// Publish an earlier version again, in one step
+    Rollback(versions::RollbackArgs),
+    /// What two models differ in
+    Diff(diff::Args),
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
-    let ModelCommand::Show { path, format } = &args.what;
-    let model = ModelFile::load(path)?;
+    match &args.what {
+        ModelCommand::Show { path, format } => show(&ModelFile::load(path)?, *format),
+        ModelCommand::List(args) => versions::list(args),
+        ModelCommand::Rollback(args) => versions::roll_back(args),
+        ModelCommand::Diff(args) => diff::execute(args),
+    }
+}
+
+fn show(model: &ModelFile, format: TextOrJson) -> Result<(), Failure> {
     match format {
-        TextOrJson::Text => print(&text(&model)),
-        TextOrJson::Json => print_raw(&as_json(&model)?),
+        TextOrJson::Text => print(&text(model)),
+        TextOrJson::Json => print_raw(&as_json(model)?),
     }
 }
 

@@ -55,6 +55,9 @@ impl Listener for ProgressBars {
     fn run_started(&self, run_id: &str, tasks: u64) {
         tracing::info!(run_id, tasks, "run {run_id}: {tasks} task(s)");
         let bar = self.whole.get_or_init(|| self.bars.add(ProgressBar::new(tasks)));
+        // A command may run several pipelines.
+        bar.set_length(tasks);
+        bar.reset();
         // A template that indicatif refuses leaves its plain default.
         if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} {elapsed} {prefix}\n{wide_msg}") {
             bar.set_style(style);

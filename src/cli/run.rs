@@ -132,7 +132,7 @@ fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
     })
 }
 
-fn usage(message: &str) -> Failure {
+pub(super) fn usage(message: &str) -> Failure {
     Failure::new(exit::USAGE, format!("stride-pipe: {message}"))
 }
 

@@ -15,8 +15,7 @@ const COLUMNS: usize = 80;
 
 /// The headline metrics of every case, and where the tables are.
 pub fn describe(plan: &Plan, summary: &Summary) -> String {
-    let mut shown: Vec<&Metric> = METRICS.iter().filter(|metric| metric.printed.is_some()).collect();
-    shown.sort_by_key(|metric| metric.printed);
+    let shown = printed();
     let mut out = String::new();
     let mut stages: Vec<&str> = Vec::new();
     // Train stages have metrics of their own, of which the warnings say what matters.
@@ -48,7 +47,7 @@ pub fn describe(plan: &Plan, summary: &Summary) -> String {
 }
 
 /// Labels beside their numbers, or above them where both do not fit.
-fn table(stage: &str, titles: &[String], rows: &[(&str, Vec<String>)]) -> String {
+pub(super) fn table(stage: &str, titles: &[String], rows: &[(&str, Vec<String>)]) -> String {
     let beside = |labels: bool| {
         let first = |label: &str| if labels { label.to_owned() } else { " ".to_owned() };
         let mut grid = Grid::new([first(stage)].into_iter().chain(titles.iter().cloned()), 1);
@@ -71,23 +70,33 @@ fn table(stage: &str, titles: &[String], rows: &[(&str, Vec<String>)]) -> String
 
 /// What a column is called; errors are in the units of the target, which says what that is.
 fn title(metric: &Metric, plan: &Plan) -> String {
-    let title = metric.printed.map_or(metric.name, |(_, title)| title);
     let stages = plan.cases.iter().flat_map(|case| &case.stages);
     let target = stages.filter_map(|stage| (stage.stage.as_ref() as &dyn Any).downcast_ref::<Ingest>()?.target.clone());
     let targets: BTreeSet<String> = target.collect();
-    match (metric.in_units_of_the_target, targets.first()) {
-        (true, Some(target)) if targets.len() == 1 && target.chars().count() <= LONGEST_TARGET => {
-            format!("{title} ({target})")
-        }
-        _ => title.to_owned(),
+    title_with(metric, targets.first().filter(|_| targets.len() == 1).map(String::as_str))
+}
+
+/// The same where the target is known.
+pub(super) fn title_with(metric: &Metric, target: Option<&str>) -> String {
+    let title = metric.printed.map_or(metric.name, |(_, title)| title);
+    match target.filter(|target| metric.in_units_of_the_target && target.chars().count() <= LONGEST_TARGET) {
+        Some(target) => format!("{title} ({target})"),
+        None => title.to_owned(),
     }
+}
+
+/// The metrics that are printed, in their order.
+pub(super) fn printed() -> Vec<&'static Metric> {
+    let mut shown: Vec<&Metric> = METRICS.iter().filter(|metric| metric.printed.is_some()).collect();
+    shown.sort_by_key(|metric| metric.printed);
+    shown
 }
 
 /// Longer names take the room of the numbers.
 const LONGEST_TARGET: usize = 16;
 
 /// A metric over the folds of a case.
-fn value(metrics: &[MetricRow], case: &str, stage: &str, metric: &str) -> String {
+pub(super) fn value(metrics: &[MetricRow], case: &str, stage: &str, metric: &str) -> String {
     let find = |stat: &str| {
         let fits = |row: &&MetricRow| {
             row.case == case && row.stage == stage && row.metric == metric && row.stat == stat && row.fold.is_none()

@@ -40,6 +40,8 @@ pub struct ImportOptions {
     /// A text column that says for every row which block it is from: its name, and a value for each block.
     pub parts: Option<(String, Vec<String>)>,
     pub csv: CsvOptions,
+    /// Entries of the footer of what is written.
+    pub footer: Vec<(String, String)>,
 }
 
 /// What was imported.
@@ -135,7 +137,7 @@ pub fn import(inputs: &[PathBuf], output: &Path, options: &ImportOptions) -> Res
     let notes = pieces.iter().flat_map(|piece| piece.notes.clone()).collect();
     let blocks = assemble(pieces, options)?;
     let columns = summarise(&blocks);
-    let written = write(output, &columns, &blocks)?;
+    let written = write(output, &columns, &blocks, &options.footer)?;
     let lengths: Vec<u64> = blocks.iter().map(|block| block.rows as u64).collect();
     Ok(Imported { rows: lengths.iter().sum(), blocks: lengths, columns, notes, written })
 }
@@ -185,7 +187,12 @@ fn not_finite(column: &ArrayRef) -> u64 {
     count as u64
 }
 
-fn write(output: &Path, columns: &[ImportedColumn], blocks: &[RowBlock]) -> Result<Written, StoreError> {
+fn write(
+    output: &Path,
+    columns: &[ImportedColumn],
+    blocks: &[RowBlock],
+    footer: &[(String, String)],
+) -> Result<Written, StoreError> {
     let field = |column: &ImportedColumn| Field::new(&column.name, column.data_type.clone(), column.nulls > 0);
     let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
     let mut batches = Vec::with_capacity(blocks.len());
@@ -195,5 +202,5 @@ fn write(output: &Path, columns: &[ImportedColumn], blocks: &[RowBlock]) -> Resu
             .map_err(|source| TableError::Arrow { table: "import", source })?;
         batches.push(batch);
     }
-    write_parquet(output, &schema, &[], &batches)
+    write_parquet(output, &schema, footer, &batches)
 }

@@ -147,6 +147,8 @@ pub struct Placement<'a> {
     pub node: &'a Node,
     /// How many cases there are.
     pub cases: usize,
+    /// Whether its work is the same in all of them.
+    pub same: bool,
     /// How many folds its output has.
     pub folds: u32,
     /// What others write, by whom.

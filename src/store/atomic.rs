@@ -39,17 +39,7 @@ impl AtomicFile {
     pub fn create(target: &Path) -> Result<Self, StoreError> {
         let directory = parent(target);
         fs::create_dir_all(directory).map_err(|source| StoreError::write(directory, source))?;
-        if target.is_dir() {
-            return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
-        }
-        if target.file_name().is_none() {
-            return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
-        }
-        // Whoever made it reads from it, or has it for another reason; the new file would only take its name.
-        if fs::metadata(target).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-            let what = "it is a pipe, a socket or a device";
-            return Err(StoreError::write(target, io::Error::new(io::ErrorKind::InvalidInput, what)));
-        }
+        check_replaceable(target)?;
         let (temporary, file) =
             create_held(|| temporary_name(target)).map_err(|source| StoreError::write(target, source))?;
         let writer = Some(BufWriter::with_capacity(1 << 16, file));
@@ -103,6 +93,19 @@ impl Drop for AtomicFile {
     }
 }
 
+/// Refuses what no file may take the place of.
+pub fn check_replaceable(target: &Path) -> Result<(), StoreError> {
+    if target.is_dir() || target.file_name().is_none() {
+        return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
+    }
+    // Whoever made it reads from it, or has it for another reason; the new file would only take its name.
+    if fs::metadata(target).is_ok_and(|found| !found.is_file()) {
+        let what = "it is a pipe, a socket or a device";
+        return Err(StoreError::write(target, io::Error::new(io::ErrorKind::InvalidInput, what)));
+    }
+    Ok(())
+}
+
 /// Writes `bytes` to `path` in one step; missing directories are made.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<Written, StoreError> {
     let mut file = AtomicFile::create(path)?;
@@ -126,6 +129,22 @@ pub fn link_or_copy(source: &Path, target: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     copy_atomic(source, target).map(drop)
+}
+
+/// Gives a file the contents of another in one step, without a second copy where the file system can; neither may ever be
+/// changed in place.
+pub fn link_atomic(source: &Path, target: &Path) -> Result<(), StoreError> {
+    let directory = parent(target);
+    fs::create_dir_all(directory).map_err(|error| StoreError::write(directory, error))?;
+    check_replaceable(target)?;
+    let temporary = temporary_name(target);
+    if fs::hard_link(source, &temporary).is_err() {
+        return copy_atomic(source, target).map(drop);
+    }
+    let renamed = fs::rename(&temporary, target).and_then(|()| File::open(directory)?.sync_all());
+    // Two names of one file stay two names when one is renamed to the other.
+    let _ = fs::remove_file(&temporary);
+    renamed.map_err(|error| StoreError::write(target, error))
 }
 
 /// Removes what writers of `target` that were killed left beside it. Whoever calls this holds the target's lock.

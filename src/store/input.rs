@@ -15,7 +15,7 @@ mod select;
 mod source;
 mod stream;
 
-pub(crate) use column::{is_key, text};
+pub(crate) use column::{is_key, is_number, text};
 pub use discover::{InputFile, discover, mirrored};
 pub use hash::sha256_file;
 pub use quality::{ColumnQuality, InvalidPolicy, check_quality, check_unique_keys};

@@ -27,8 +27,8 @@ pub use error::StoreError;
 pub use input::{InputFile, InputSchema, InputTable, InvalidPolicy, Selection, discover, open, peek};
 pub use model::{MODEL_FILE, ModelFile, ModelMeta};
 pub use parquet_out::{
-    ParquetSink, open_batches, open_columns, read_known, read_measurable, read_predictions, read_table, write_columns,
-    write_parquet, write_predictions, write_rows,
+    ParquetSink, footer_value, open_batches, open_columns, read_known, read_measurable, read_predictions, read_table,
+    write_columns, write_parquet, write_predictions, write_rows,
 };
 pub use record::{EventLog, Manifest};
 pub use results::{Footer, ResultsDir, WrittenTable, escape};

@@ -4,16 +4,19 @@
 //! always gives the same bytes.
 
 mod meta;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::atomic::{Written, hex, sweep, write_atomic};
+use super::atomic::{Written, hex, write_atomic};
 use sha2::{Digest as _, Sha256};
 
 use super::container::{ContainerError, FileKind, decode, encode, read_regular};
 use super::error::StoreError;
 use super::tensor::Tensor;
+
+pub use versions::{ModelVersion, RolledBack, roll_back, versions};
 
 pub use meta::{CentreAndScale, InputDigest, ModelMeta, Published, Range, TargetScaling, TrainingSummary};
 
@@ -110,24 +113,21 @@ impl ModelFile {
 /// Where a published model's directory keeps the one before.
 pub const PREVIOUS: &str = "previous";
 
-/// Puts a model where scoring jobs find it, in one step, and keeps the one that was there. The same model again changes
-/// nothing, under whichever condition it is published: else it would push out the previous one, which somebody may want
-/// to go back to. Whether anything changed is the answer.
-pub fn publish(model: &ModelFile, directory: &Path) -> Result<bool, StoreError> {
-    let (target, previous) = (directory.join(MODEL_FILE), directory.join(PREVIOUS).join(MODEL_FILE));
+/// Puts a model where scoring jobs find it, in one step, and keeps the ones that were there as versions, `keep` of them in
+/// all. The same model again changes nothing, under whichever condition it is published: else it would push out the
+/// previous one, which somebody may want to go back to. Whether anything changed is the answer.
+pub fn publish(model: &ModelFile, directory: &Path, keep: u32) -> Result<bool, StoreError> {
+    let target = directory.join(MODEL_FILE);
     let bytes = model.to_bytes(&target)?;
-    sweep(&target);
-    sweep(&previous);
     match std::fs::read(&target) {
         Ok(found) if found == bytes => return Ok(false),
         Ok(found) if ModelFile::from_bytes(&found, &target).is_ok_and(|found| found.is_same(model)) => {
             return Ok(false);
         }
-        Ok(found) => drop(write_atomic(&previous, &found)?),
-        // Nothing there yet, or nothing that could be kept: writing tells what is wrong.
-        Err(_) => {}
+        // Another one, or nothing that could be kept: writing tells what is wrong.
+        _ => {}
     }
-    write_atomic(&target, &bytes)?;
+    versions::publish_version(directory, &bytes, keep)?;
     Ok(true)
 }
 

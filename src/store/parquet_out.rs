@@ -147,6 +147,14 @@ pub fn read_measurable(path: &Path) -> Result<PredictionBlock, StoreError> {
     Ok(block)
 }
 
+/// An entry of the footer of a Parquet file; none where there is no such entry, or no such file.
+pub fn footer_value(path: &Path, key: &str) -> Option<String> {
+    let file = File::open(path).ok()?;
+    let reader = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file)).ok()?;
+    let entries = reader.metadata().file_metadata().key_value_metadata()?;
+    entries.iter().find(|entry| entry.key == key)?.value.clone()
+}
+
 fn read_batches(path: &Path) -> Result<Vec<RecordBatch>, StoreError> {
     open_batches(path)?.1.collect()
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The modules of the crate that each one may use, beside itself.
-const ALLOWED: [(&str, &[&str]); 11] = [
-    ("cli", &["engine", "pipeline", "store", "tables", "stages", "report", "datasets", "import", "eval"]),
+const ALLOWED: [(&str, &[&str]); 12] = [
+    ("cli", &["engine", "pipeline", "store", "tables", "stages", "report", "datasets", "import", "eval", "fit"]),
+    ("fit", &["engine", "pipeline", "stages", "store", "tables", "import"]),
     ("engine", &["pipeline", "stages", "store", "tables"]),
     ("pipeline", &[]),
     ("stages", &["pipeline", "gp", "eval", "tables", "store", "report"]),

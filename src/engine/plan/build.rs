@@ -83,16 +83,36 @@ fn read(spec: &StageSpec) -> Option<Box<dyn Stage>> {
 /// Checks that need to know of all cases: what has one writer, for instance.
 fn check_together(loaded: &Loaded, cases: &[Case]) -> Result<(), Diagnostics> {
     let (mut problems, mut seen) = (Diagnostics::default(), BTreeMap::new());
-    for (spec, case) in loaded.cases.iter().zip(cases) {
+    for (index, (spec, case)) in loaded.cases.iter().zip(cases).enumerate() {
         for (written, stage) in spec.stages.iter().zip(&case.stages) {
             let (id, label) = (stage.id.as_str(), case.label.as_str());
+            // What the matrix does not touch is the same work in every case, done once.
+            let same = same_in_all(loaded, id);
+            if same && index > 0 {
+                continue;
+            }
             let (node, cases, folds) = (&written.node, cases.len(), stage.folds);
-            stage
-                .stage
-                .check_placement(&mut Placement { id, label, node, cases, folds, seen: &mut seen }, &mut problems);
+            stage.stage.check_placement(
+                &mut Placement { id, label, node, cases, same, folds, seen: &mut seen },
+                &mut problems,
+            );
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Whether a stage, and all that it takes, is written alike in every case.
+fn same_in_all(loaded: &Loaded, id: &str) -> bool {
+    let Some((first, others)) = loaded.cases.split_first() else { return true };
+    let find = |case: &CaseSpec| case.stages.iter().position(|stage| stage.id == id);
+    let Some(place) = find(first) else { return false };
+    let stage = &first.stages[place];
+    let written = stage.node.to_json();
+    let alike = |case: &CaseSpec| find(case).is_some_and(|place| case.stages[place].node.to_json() == written);
+    let inputs = || read(stage).map_or_else(Vec::new, |stage| stage.inputs().into_iter().map(str::to_owned).collect());
+    // A stage takes earlier ones only.
+    let earlier = |id: &String| first.stages[..place].iter().any(|stage| stage.id == *id);
+    others.iter().all(alike) && inputs().iter().filter(|id| earlier(id)).all(|id| same_in_all(loaded, id))
 }
 
 fn spec_hash(loaded: &Loaded) -> String {

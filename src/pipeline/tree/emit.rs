@@ -71,7 +71,7 @@ fn float(value: f64) -> String {
 }
 
 /// The text bare where YAML would read it back as the same text, else as a JSON string (which YAML accepts).
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "_-./+".contains(c);
     let starts_well = text.starts_with(|c: char| c.is_ascii_alphanumeric() || "_./".contains(c));
     let stays_text = matches!(plain(text), Ok(Value::Text(_)));

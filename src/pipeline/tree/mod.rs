@@ -4,7 +4,7 @@ mod emit;
 mod parse;
 mod scalar;
 
-pub use emit::to_yaml;
+pub use emit::{quoted, to_yaml};
 pub use parse::{MAX_BYTES, parse};
 pub use scalar::plain;
 

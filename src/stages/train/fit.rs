@@ -123,7 +123,7 @@ pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '
     done.record.add_file(&path, sha256_file(&path)?);
     // With a condition it has to wait for the metrics.
     if let (Some(directory), None) = (&stage.publish, &stage.publish_if) {
-        publish(&ModelFile::load(&path)?, directory.path())?;
+        publish(&ModelFile::load(&path)?, directory.path(), stage.publish_keep)?;
     }
     Ok(())
 }

@@ -104,8 +104,10 @@ impl Stage for Train {
 
     /// A published model is one model: several cases or folds would overwrite each other.
     fn check_placement(&self, placement: &mut Placement<'_>, problems: &mut Diagnostics) {
-        let (cases, folds) = (placement.cases, placement.folds);
         let Some(publish) = &self.publish else { return };
+        // A condition looks at the metrics of its case.
+        let same = placement.same && self.publish_if.is_none();
+        let (cases, folds) = (if same { 1 } else { placement.cases }, placement.folds);
         let origin = placement.node.origin_of(&["train", "publish"]);
         if cases > 1 || folds > 1 {
             let message =

@@ -85,6 +85,14 @@ pub struct Train {
     /// Publish only if the test metrics of this run are good enough: `smse < 0.25`, or several joined by `and`.
     #[schemars(length(min = 1))]
     pub publish_if: Option<String>,
+    /// Versions of the published model that are kept to go back to, the published one included.
+    #[schemars(range(min = 1))]
+    #[serde(default = "five")]
+    pub publish_keep: u32,
+}
+
+const fn five() -> u32 {
+    5
 }
 
 /// The regression method.

@@ -47,7 +47,7 @@ pub fn if_good_enough(stage: &Train, context: &Context<'_>, record: &Record<'_>)
     }
     let mut file = ModelFile::load(&model.path)?;
     file.meta.published = Some(Published { condition: gate.to_string(), metrics });
-    publish(&file, directory)?;
+    publish(&file, directory, stage.publish_keep)?;
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use arrow::error::ArrowError;
 use crate::store::atomic::hex;
 
 /// Types that become `f64`: all integers, floats and decimals; booleans as 0 and 1.
-pub(super) fn is_number(data_type: &DataType) -> bool {
+pub(crate) fn is_number(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean => true,
         DataType::Dictionary(_, value) => is_number(value),

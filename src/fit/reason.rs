@@ -1,0 +1,100 @@
+//! Why a column is no feature, and what can be done about it today.
+
+use crate::store::input::ColumnInfo;
+use arrow::datatypes::DataType;
+use std::fmt;
+
+/// A column that the model does not see.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OmittedColumn {
+    pub name: String,
+    pub reason: Reason,
+}
+
+impl OmittedColumn {
+    pub fn new(name: &str, reason: Reason) -> Self {
+        Self { name: name.to_owned(), reason }
+    }
+}
+
+/// Why a column is left out.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reason {
+    /// By `--exclude`.
+    Asked,
+    /// Text, with so many different values where they were counted.
+    Text {
+        levels: Option<usize>,
+    },
+    Time,
+    /// From the name of a directory.
+    Partition,
+    /// Lists, structures, bytes.
+    Type {
+        data_type: String,
+    },
+    Constant,
+    Gaps {
+        missing: u64,
+        rows: u64,
+    },
+    /// Values too large or too small to compute with.
+    Extreme {
+        size: f64,
+    },
+    /// The target once more.
+    Target,
+    /// Numbers of rows beside the key.
+    RowNumber,
+}
+
+impl Reason {
+    /// Why a column that holds no numbers is left out.
+    pub(super) fn of_type(column: &ColumnInfo, levels: Option<usize>) -> Self {
+        fn is_text(data_type: &DataType) -> bool {
+            match data_type {
+                DataType::Dictionary(_, value) => is_text(value),
+                other => matches!(other, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
+            }
+        }
+        match &column.data_type {
+            _ if column.partition => Self::Partition,
+            data_type if data_type.is_temporal() => Self::Time,
+            data_type if is_text(data_type) => Self::Text { levels },
+            data_type => Self::Type { data_type: data_type.to_string() },
+        }
+    }
+
+    /// What to do so that it becomes a feature; nothing where there is nothing to gain.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::Text { .. } => Some("write categories as numbers first, a column of 0 and 1 for each value"),
+            Self::Time => Some("add numbers made of it first: days since a date, the month, the weekday"),
+            Self::Partition => Some("write it into the files as a number first"),
+            Self::Type { .. } => Some("write its parts into columns of their own first"),
+            Self::Gaps { .. } => Some(
+                "fill them first, for instance with the median, and say in a column of 0 and 1 where; or remove these rows",
+            ),
+            Self::Extreme { .. } => Some("choose other units"),
+            Self::Asked | Self::Constant | Self::Target | Self::RowNumber => None,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => f.write_str("as asked for"),
+            Self::Text { levels: None } => f.write_str("text"),
+            Self::Text { levels: Some(levels) } => write!(f, "text, {levels} different value(s)"),
+            Self::Time => f.write_str("dates or times"),
+            Self::Partition => f.write_str("names of directories"),
+            Self::Type { data_type } => write!(f, "of type {data_type}"),
+            Self::Constant => f.write_str("the same in every row"),
+            Self::Gaps { missing, rows } => write!(f, "{missing} of {rows} values are missing, NaN or infinite"),
+            Self::Extreme { size } => write!(f, "values of size {size:e}"),
+            Self::Target => f.write_str("the target once more"),
+            Self::RowNumber => f.write_str("numbers the rows, as the key does"),
+        }
+    }
+}
