@@ -23,7 +23,7 @@ struct Miss {
 pub struct Sureness {
     careful: Option<Miss>,
     sure: Option<Miss>,
-    rows: Option<u64>,
+    rows: u64,
 }
 
 /// The ends of what is chance: shares of so many rows that lie inside intervals of this level, in 95 of 100 samples.
@@ -33,9 +33,9 @@ pub fn sampling_band(level: f64, rows: u64) -> (f64, f64) {
 }
 
 impl Sureness {
-    /// From nominal and observed shares, of so many rows where that is known; none without any.
-    pub fn of(coverage: &[(f64, f64)], rows: Option<u64>) -> Option<Self> {
-        let limit = rows.map_or(TOLERATED, |rows| TOLERATED.max(NO_CHANCE / (rows.max(1) as f64).sqrt()));
+    /// From nominal and observed shares of so many rows; none without any.
+    pub fn of(coverage: &[(f64, f64)], rows: u64) -> Option<Self> {
+        let limit = TOLERATED.max(NO_CHANCE / (rows.max(1) as f64).sqrt());
         let inner = coverage.iter().filter(|(level, _)| *level > 0.0 && *level < 1.0);
         let misses: Vec<Miss> = inner
             .map(|(level, observed)| {
@@ -65,10 +65,10 @@ impl Sureness {
             }
             (Some(careful), None) => format!("more careful than needed ({})", said(careful)),
             (None, Some(sure)) => format!("too sure of itself ({})", said(sure)),
-            (None, None) => match self.rows {
-                Some(rows) if rows < FEW => format!("as sure as it should be, as far as {rows} rows can tell"),
-                _ => "as sure as it should be, at all levels".to_owned(),
-            },
+            (None, None) if self.rows < FEW => {
+                format!("as sure as it should be, as far as {} rows can tell", self.rows)
+            }
+            (None, None) => "as sure as it should be, at all levels".to_owned(),
         }
     }
 }
@@ -90,11 +90,12 @@ impl Tails {
     /// Of a normal distribution so much lies beyond three standard deviations.
     const NORMAL: f64 = 0.002_7;
 
-    /// Whether there are more than chance explains, and more than twice as many as there should be.
+    /// Whether there are more than chance explains, and more than twice as many as there should be. A few rows do not say how
+    /// wide their middle is.
     pub fn are_heavy(&self) -> bool {
         let expected = Self::NORMAL * self.rows as f64;
         let beyond = self.beyond as f64;
-        beyond > 2.0 * expected && beyond > expected + 3.0 * expected.sqrt() + 1.0
+        self.rows >= FEW && beyond > 2.0 * expected && beyond > expected + 3.0 * expected.sqrt() + 1.0
     }
 
     /// In words.
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     fn words(coverage: &[(f64, f64)], rows: u64) -> String {
-        Sureness::of(coverage, Some(rows)).map_or_else(String::new, |sureness| sureness.words())
+        Sureness::of(coverage, rows).map_or_else(String::new, |sureness| sureness.words())
     }
 
     #[test]
@@ -138,7 +139,7 @@ mod tests {
         let coverage = [(0.5, 0.56), (0.95, 0.98)];
         assert_eq!(words(&coverage, 100), "as sure as it should be, as far as 100 rows can tell");
         assert!(words(&coverage, 100_000).starts_with("more careful than needed"));
-        assert_eq!(Sureness::of(&[(0.0, 0.0), (1.0, 1.0)], None), None);
+        assert_eq!(Sureness::of(&[(0.0, 0.0), (1.0, 1.0)], 100), None);
         let (low, high) = sampling_band(0.5, 400);
         assert!((low - 0.451).abs() < 1e-12 && (high - 0.549).abs() < 1e-12);
     }
@@ -147,7 +148,7 @@ mod tests {
     fn tails_are_heavy_beyond_chance() {
         assert!(Tails { beyond: 150, rows: 7000 }.are_heavy());
         assert!(!Tails { beyond: 19, rows: 7000 }.are_heavy());
-        assert!(!Tails { beyond: 1, rows: 31 }.are_heavy());
+        assert!(!Tails { beyond: 3, rows: 31 }.are_heavy());
         assert!(Tails { beyond: 150, rows: 7000 }.words().starts_with("heavy tails: 2.1 % of the residuals"));
     }
 }

@@ -75,8 +75,11 @@ fn sure(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, best: 
     let looked_at = context.run.predicted.iter().find(of_best).filter(|predicted| predicted.judged > 0);
     let sureness = match looked_at {
         // Of repetitions only the first was looked at.
-        Some(predicted) if best.cases.len() == 1 => Sureness::of(&predicted.coverage, Some(predicted.judged)),
-        _ => Sureness::of(&levels, None),
+        Some(predicted) if best.cases.len() == 1 => Sureness::of(&predicted.coverage, predicted.judged),
+        _ => {
+            let rows = best.cases.iter().flat_map(|case| measured.by_fold(stage, case, "coverage_95"));
+            Sureness::of(&levels, rows.map(|(_, rows, _)| rows.unsigned_abs()).sum())
+        }
     };
     let verdict = sureness.map_or_else(String::new, |sureness| format!(": {}", sureness.words()));
     let tails = looked_at.and_then(|predicted| predicted.tails).filter(Tails::are_heavy);

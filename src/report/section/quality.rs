@@ -83,7 +83,7 @@ fn block(shown: &[(Panel, &PredictionCounts)], cases: usize) -> Markup {
 /// The names of the lines, how to read them, and what they say.
 fn aside(lines: &[(usize, &str, &PredictionCounts)]) -> Markup {
     let said = |(_, name, predicted): &(usize, &str, &PredictionCounts)| {
-        let sureness = Sureness::of(&predicted.coverage, Some(predicted.judged))?.words();
+        let sureness = Sureness::of(&predicted.coverage, predicted.judged)?.words();
         let tails =
             predicted.tails.filter(Tails::are_heavy).map_or_else(String::new, |tails| format!("; {}", tails.words()));
         Some(format!("{name}: {sureness}{tails}."))
