@@ -96,6 +96,9 @@ fn text(model: &ModelFile) -> String {
     if let Some(local) = local(model) {
         line("local layer", &local);
     }
+    if let Some(rows) = calibration_rows(model) {
+        line("intervals", &format!("calibrated by {rows} training rows, each left out in its turn"));
+    }
     let shown = model.tensors.iter().take(SHOWN_TENSORS);
     let mut tensors: Vec<String> = shown.map(|(name, tensor)| format!("{name} {:?}", tensor.shape())).collect();
     if model.tensors.len() > SHOWN_TENSORS {
@@ -158,6 +161,11 @@ fn local(model: &ModelFile) -> Option<String> {
         rows.shape().first().copied().unwrap_or(0),
         crate::text::bytes(bytes)
     ))
+}
+
+/// The training rows that its intervals are calibrated by; nothing for those of the normal distribution.
+fn calibration_rows(model: &ModelFile) -> Option<i64> {
+    model.tensors.get("calibration.ranks")?.integers()?.iter().last().copied()
 }
 
 /// Tensors that are told one by one; a deep model has many.

@@ -1,6 +1,7 @@
 //! The metrics: one table that says all about each, and their values on one fold.
 
 use super::EvalError;
+use super::conformal::Calibration;
 use super::normal::{normal_cdf, normal_density, normal_quantile};
 
 /// Predictions of the test rows of one fold, in the target's own units.
@@ -12,6 +13,8 @@ pub struct Predictions<'a> {
     pub y_std: Option<&'a [f64]>,
     /// Noise variance γ² of the model.
     pub noise_variance: Option<f64>,
+    /// What intervals are calibrated by; none for those of the normal distribution.
+    pub calibration: Option<&'a Calibration>,
 }
 
 /// All there is to know about a metric. What is computed, checked, stored, printed and drawn goes by this table.
@@ -76,6 +79,11 @@ const fn lower(name: &'static str, words: &'static str, value: fn(&Predictions<'
     Metric { source: MetricSource::Predictions(value), better: Better::Lower, column: true, ..other(name, words) }
 }
 
+// The same without a column in the report's table of cases.
+const fn lower_beside(name: &'static str, words: &'static str, value: fn(&Predictions<'_>) -> Option<f64>) -> Metric {
+    Metric { column: false, ..lower(name, words, value) }
+}
+
 const fn coverage(name: &'static str, level: f64, value: fn(&Predictions<'_>) -> Option<f64>) -> Metric {
     let better = Better::Near(level);
     let words = "share of true values inside central intervals of this level";
@@ -133,6 +141,8 @@ pub const METRICS: &[Metric] = &[
     width("width_50", |p| mean_width(p, 0.5)),
     width("width_90", |p| mean_width(p, 0.9)),
     Metric { column: true, ..width("width_95", |p| mean_width(p, 0.95)) },
+    lower_beside("interval_score_95", "width of 95 % intervals, and how far outside true values lie", interval_score),
+    lower_beside("pinball", "mean pinball loss of the quantiles 5 %, 10 % … 95 %", pinball),
     Metric {
         source: MetricSource::Predictions(|p| smse(p).map(|smse| 1.0 - smse)),
         better: Better::Higher,
@@ -284,13 +294,60 @@ fn over_rows(predictions: &Predictions<'_>, value: impl Fn(f64, f64, f64) -> f64
 }
 
 fn share_inside(predictions: &Predictions<'_>, level: f64) -> Option<f64> {
+    if predictions.calibration.is_some() {
+        let inside = |y: f64, low: f64, high: f64| f64::from(u8::from(low <= y && y <= high));
+        return over_intervals(predictions, level, inside);
+    }
     let q = normal_quantile(0.5 + 0.5 * level);
     over_rows(predictions, |y, mean, std| f64::from(u8::from((y - mean).abs() <= q * std)))
 }
 
 fn mean_width(predictions: &Predictions<'_>, level: f64) -> Option<f64> {
+    if predictions.calibration.is_some() {
+        return over_intervals(predictions, level, |_, low, high| high - low);
+    }
     let q = normal_quantile(0.5 + 0.5 * level);
     over_rows(predictions, |_, _, std| 2.0 * q * std)
+}
+
+// Gneiting and Raftery: the width, and 2/α times how far a value lies outside.
+fn interval_score(predictions: &Predictions<'_>) -> Option<f64> {
+    const LEVEL: f64 = 0.95;
+    let outside = 2.0 / (1.0 - LEVEL);
+    over_intervals(predictions, LEVEL, |y, low, high| high - low + outside * ((low - y).max(0.0) + (y - high).max(0.0)))
+}
+
+// Mean over rows and quantiles; twice the mean over ever more quantiles would be the CRPS.
+fn pinball(predictions: &Predictions<'_>) -> Option<f64> {
+    const STEPS: u32 = 20;
+    let quantiles: Vec<(f64, f64)> = (1..STEPS)
+        .map(|step| f64::from(step) / f64::from(STEPS))
+        .map(|p| (p, score_quantile(predictions.calibration, p)))
+        .collect();
+    over_rows(predictions, |y, mean, std| {
+        let loss = |(p, z): &(f64, f64)| {
+            let error = y - z.mul_add(std, mean);
+            if error < 0.0 { (p - 1.0) * error } else { p * error }
+        };
+        quantiles.iter().map(loss).sum::<f64>() / quantiles.len() as f64
+    })
+}
+
+// Mean over the rows of a function of target and both ends of the central interval of this level.
+fn over_intervals(predictions: &Predictions<'_>, level: f64, value: impl Fn(f64, f64, f64) -> f64) -> Option<f64> {
+    let (low, high) = (0.5 * (1.0 - level), f64::midpoint(1.0, level));
+    let (low, high) = (score_quantile(predictions.calibration, low), score_quantile(predictions.calibration, high));
+    over_rows(predictions, |y, mean, std| value(y, low.mul_add(std, mean), high.mul_add(std, mean)))
+}
+
+/// How many predicted standard deviations the quantile p of a target lies above its mean.
+pub fn score_quantile(calibration: Option<&Calibration>, p: f64) -> f64 {
+    calibration.map_or_else(|| normal_quantile(p), |calibration| calibration.quantile(p))
+}
+
+/// The share of its predicted distribution that lies below a target.
+pub fn share_below(calibration: Option<&Calibration>, score: f64) -> f64 {
+    calibration.map_or_else(|| normal_cdf(score), |calibration| calibration.share_below(score))
 }
 
 fn nlpd(y: f64, mean: f64, std: f64) -> f64 {

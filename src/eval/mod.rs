@@ -1,9 +1,11 @@
 //! Which rows train and which test, and how good a prediction is: pure functions of numbers.
 
 pub mod chains;
+pub mod conformal;
 pub mod folds;
 pub mod metrics;
 pub mod normal;
+pub mod paired;
 
 use thiserror::Error;
 

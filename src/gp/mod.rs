@@ -48,6 +48,7 @@ pub mod exact;
 pub mod hyper;
 pub mod inducing;
 pub mod kernel;
+pub mod leave_one_out;
 pub mod linalg;
 pub mod neighbours;
 pub mod observer;

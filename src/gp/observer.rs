@@ -91,6 +91,8 @@ pub enum Phase {
     Neighbours,
     /// The local layer is being fitted.
     Local,
+    /// Training rows are left out to calibrate intervals.
+    Calibrate,
     /// Inducing points are exchanged and hyper-parameters moved, given the samples.
     MStep,
 }
@@ -102,6 +104,7 @@ impl Phase {
             Self::Hyper => "offline.hyper",
             Self::Select => "offline.select",
             Self::Condition => "offline.condition",
+            Self::Calibrate => "offline.calibrate",
             Self::Climb => "offline.climb",
             Self::EStep => "offline.e_step",
             Self::Neighbours => "offline.neighbours",

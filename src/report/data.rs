@@ -2,6 +2,7 @@
 
 use super::hexbin::HexGrid;
 use super::select::RunCase;
+use super::sureness::Tails;
 use crate::tables::{MetricRow, Timestamp};
 use std::collections::BTreeMap;
 
@@ -160,6 +161,10 @@ pub struct PredictionCounts {
     pub deviations: Vec<u64>,
     /// Observed share of true values inside the central interval, by its nominal share.
     pub coverage: Vec<(f64, f64)>,
+    /// Rows that it was observed at.
+    pub judged: u64,
+    /// Standardised residuals far out.
+    pub tails: Option<Tails>,
     /// How wide the predictive distributions are.
     pub spread: Option<Spread>,
     /// Counts of predicted means in equal bins between two ends.

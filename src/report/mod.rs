@@ -14,6 +14,7 @@ mod scale;
 mod section;
 mod select;
 mod series;
+mod sureness;
 mod table;
 
 pub use data::{
@@ -23,3 +24,4 @@ pub use data::{
 pub use hexbin::HexGrid;
 pub use page::render;
 pub use select::{Panel, RunCase, best_of, distinct, panels};
+pub use sureness::Tails;

@@ -13,7 +13,7 @@ pub struct RunCase {
 }
 
 /// Matrix variables of these names repeat an experiment: their cases are averaged like folds.
-const REPEATS: [&str; 7] = ["draw", "seed", "repeat", "repeats", "replicate", "rep", "trial"];
+const REPEATS: [&str; 8] = ["draw", "seed", "repeat", "repeats", "replicate", "rep", "trial", "split"];
 
 /// Whether a variable only repeats the experiment.
 pub fn is_repeat(name: &str) -> bool {
@@ -114,10 +114,15 @@ impl MeanStd {
     }
 }
 
+/// Stage, case and name of a metric.
+type MetricPlace<'a> = (&'a str, &'a str, &'a str);
+
 /// The metrics of a run by stage, case and name, one value per fold.
 #[derive(Debug, Default)]
 pub struct FoldValues<'a> {
-    values: BTreeMap<(&'a str, &'a str, &'a str), Vec<f64>>,
+    values: BTreeMap<MetricPlace<'a>, Vec<f64>>,
+    /// Fold and rows of each of the values.
+    folds: BTreeMap<MetricPlace<'a>, Vec<(Option<i32>, i64)>>,
     methods: BTreeMap<(&'a str, &'a str), &'a str>,
     stages: Vec<&'a str>,
 }
@@ -130,6 +135,7 @@ impl<'a> FoldValues<'a> {
             measured.methods.insert((place.0, place.1), &row.method);
             let Some(value) = row.value.filter(|value| value.is_finite()) else { continue };
             measured.values.entry(place).or_default().push(value);
+            measured.folds.entry(place).or_default().push((row.fold, row.rows));
             let evaluates = row.split != "train"
                 && METRICS.iter().any(|known| known.headline.is_some() && known.name == row.metric);
             if evaluates && !measured.stages.contains(&place.0) {
@@ -151,6 +157,14 @@ impl<'a> FoldValues<'a> {
             found.extend(self.values.get(&(stage, case.as_str(), metric)).into_iter().flatten());
         }
         found
+    }
+
+    /// The values of a case with their folds, and the rows of each.
+    pub fn by_fold(&self, stage: &str, case: &str, metric: &str) -> Vec<(Option<i32>, i64, f64)> {
+        let place = (stage, case, metric);
+        let values = self.values.get(&place).into_iter().flatten();
+        let folds = self.folds.get(&place).into_iter().flatten();
+        folds.zip(values).map(|((fold, rows), value)| (*fold, *rows, *value)).collect()
     }
 
     pub fn stat(&self, stage: &str, cases: &[String], metric: &str) -> Option<MeanStd> {

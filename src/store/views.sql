@@ -91,10 +91,11 @@ CREATE OR REPLACE VIEW metrics_by_variable AS
     FROM metrics_summary AS summary JOIN variables ON variables.pipeline = summary.pipeline
         AND variables.run_id = summary.run_id AND variables."case" = summary."case";
 
--- The share of true values inside central predictive intervals, beside the share that should be there.
+-- The share of true values inside central predictive intervals (calibrated ones where the model is), beside the share that
+-- should be there.
 CREATE OR REPLACE VIEW calibration AS
-    SELECT pipeline, run_date, run_id, stage, "case", nominal::DOUBLE AS nominal, avg((abs(y_true - y_mean) <= z * y_std)::INT) AS observed,
-        count(*) AS rows
+    SELECT pipeline, run_date, run_id, stage, "case", nominal::DOUBLE AS nominal, avg(coalesce(abs(2 * y_pit - 1) <= nominal,
+            abs(y_true - y_mean) <= z * y_std)::INT) AS observed, count(*) AS rows
     FROM predictions, (VALUES (0.1, 0.1256613), (0.25, 0.3186394), (0.5, 0.6744898), (0.75, 1.1503494), (0.8, 1.2815516),
         (0.9, 1.6448536), (0.95, 1.9599640), (0.99, 2.5758293)) AS levels(nominal, z)
     WHERE y_true IS NOT NULL AND y_mean IS NOT NULL AND y_std IS NOT NULL

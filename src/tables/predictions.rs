@@ -12,8 +12,8 @@ use super::TableError;
 use super::cell::{Cell, field};
 
 /// Raised with every change of the columns. 2: `y_mean` may be null, for rows that could not be scored. 3: `y_mean_global` and
-/// `nearest_distance`.
-pub const SCHEMA_VERSION: u32 = 3;
+/// `nearest_distance`. 4: `y_pit`.
+pub const SCHEMA_VERSION: u32 = 4;
 
 pub(super) const TABLE: &str = "predictions";
 
@@ -43,6 +43,8 @@ pub struct PredictionBlock {
     pub y_mean_global: Option<Vec<f64>>,
     /// Distance to the nearest training row, where 1 is usual among training rows, of models with a local layer.
     pub nearest_distance: Option<Vec<f64>>,
+    /// The share of the predicted distribution, calibrated if the model is, that lies below the observed target.
+    pub y_pit: Option<Vec<f64>>,
     /// Additional quantiles by column name, see [`interval_columns`].
     pub quantiles: Vec<(String, Vec<f64>)>,
     /// Columns of the input that are passed through.
@@ -70,6 +72,7 @@ fn base_fields() -> Vec<Field> {
         field::<Option<f64>>("noise_std"),
         field::<Option<f64>>("y_mean_global"),
         field::<Option<f64>>("nearest_distance"),
+        field::<Option<f64>>("y_pit"),
     ]
 }
 
@@ -185,6 +188,7 @@ impl PredictionBlock {
             optional(self.noise_std.as_deref(), rows),
             optional(self.y_mean_global.as_deref(), rows),
             optional(self.nearest_distance.as_deref(), rows),
+            optional(self.y_pit.as_deref(), rows),
         ];
         for field in schema.fields().iter().skip(columns.len()) {
             columns.push(self.additional(field, rows));
@@ -263,6 +267,7 @@ impl PredictionBlock {
         // Older files do not have these.
         append(&mut self.y_mean_global, optional("y_mean_global").unwrap_or_default());
         append(&mut self.nearest_distance, optional("nearest_distance").unwrap_or_default());
+        append(&mut self.y_pit, optional("y_pit").unwrap_or_default());
         // Columns that were passed through are not taken back.
         let quantiles = |field: &&FieldRef| field.name().starts_with("y_q");
         for field in batch.schema().fields().iter().filter(|field| !is_base(field)).filter(quantiles) {

@@ -12,6 +12,7 @@ mod bad;
 mod baselines;
 mod boards;
 mod cache;
+mod calibration;
 mod cli;
 mod commands;
 mod constant;

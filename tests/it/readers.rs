@@ -198,7 +198,7 @@ fn the_view_of_the_local_layer() {
         "true,true"
     );
     let file = sandbox.table_files("predictions").remove(0);
-    let older = "import duckdb, sys; duckdb.sql(f\"COPY (SELECT * EXCLUDE (y_mean_global, nearest_distance) FROM \
+    let older = "import duckdb, sys; duckdb.sql(f\"COPY (SELECT * EXCLUDE (y_mean_global, nearest_distance, y_pit) FROM \
         read_parquet('{sys.argv[1]}', hive_partitioning = false)) TO '{sys.argv[1]}.new' (FORMAT parquet)\")";
     succeed(Command::new(programs().join("python")).args(["-c", older]).arg(&file));
     std::fs::rename(file.with_extension("parquet.new"), &file).unwrap();

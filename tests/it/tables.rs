@@ -15,7 +15,7 @@ fn contract(kind: TableKind) -> &'static str {
     match kind {
         TableKind::Predictions => {
             "run_id, stage, case, fold i32, split, key, row i64, y_true f64?, y_mean f64?, y_std f64?, f_std f64?, noise_std f64?, \
-             y_mean_global f64?, nearest_distance f64?"
+             y_mean_global f64?, nearest_distance f64?, y_pit f64?"
         }
         TableKind::Metrics => {
             "run_id, stage, case, method, fold i32?, split, metric, stat, feature ?, value f64?, rows i64"
@@ -62,7 +62,7 @@ fn every_table_has_the_contracts_columns() {
     for kind in TableKind::ALL {
         let found: Vec<Field> = kind.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         assert_eq!(found, expected_fields(kind), "{kind}");
-        assert_eq!(kind.schema_version(), if kind == TableKind::Predictions { 3 } else { 1 });
+        assert_eq!(kind.schema_version(), if kind == TableKind::Predictions { 4 } else { 1 });
     }
 }
 
@@ -197,7 +197,7 @@ fn blocks_with_different_columns_share_one_schema() {
     let kept = Arc::new(Field::new("customer_id", DataType::Int64, false));
     second.keep = vec![(kept, Arc::new(Int64Array::from(vec![7, 8])))];
     let (schema, batches) = batches("run", &[first, second]).unwrap();
-    let names: Vec<&str> = schema.fields().iter().skip(14).map(|field| field.name().as_str()).collect();
+    let names: Vec<&str> = schema.fields().iter().skip(15).map(|field| field.name().as_str()).collect();
     assert_eq!(names, ["y_q05", "y_q95", "customer_id"]);
     assert_eq!(f64s(&batches[0], "y_q05"), [Some(0.0), Some(0.1), Some(0.2)]);
     assert_eq!(f64s(&batches[1], "y_q05"), [None, None]);

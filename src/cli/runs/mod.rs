@@ -3,6 +3,7 @@
 mod diff;
 mod list;
 mod prune;
+mod published;
 mod show;
 mod table;
 

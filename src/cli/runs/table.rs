@@ -1,12 +1,14 @@
 //! `stride-pipe runs table`.
 
 use super::Where;
+use super::published::PublishedFigures;
 use crate::cli::exit::{self, Failure};
 use crate::cli::grid::Grid;
 use crate::cli::{print, print_raw};
 use crate::store::history::{Measures, Pivot, PivotCell, TIMED};
 use crate::text::nearest;
 use clap::{Args as ClapArgs, ValueEnum};
+use std::path::PathBuf;
 
 /// What puts the tables of all stages side by side.
 const STAGE: &str = "stage";
@@ -36,6 +38,10 @@ pub struct Args {
     /// What a cell shows
     #[arg(long, value_enum, default_value_t = Statistic::MeanStd)]
     stat: Statistic,
+    /// A CSV file of published figures to put beside the run's: columns named like the variable of the rows, `metric`, `method`
+    /// and `value`; lines that begin with `#` are notes
+    #[arg(long, value_name = "FILE")]
+    published: Option<PathBuf>,
     /// Digits after the point
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(..=17))]
     digits: u8,
@@ -48,6 +54,9 @@ pub struct Args {
 enum Statistic {
     /// Mean, and the sample standard deviation in brackets
     MeanStd,
+    /// Mean ± its standard error
+    #[value(name = "mean-se")]
+    MeanError,
     /// Mean ± two sample standard deviations
     #[value(name = "mean-2std")]
     MeanTwoStd,
@@ -75,6 +84,7 @@ impl Statistic {
         match self {
             Self::MeanStd => with_std(&|std| format!(" ({})", number(std))),
             Self::MeanTwoStd => with_std(&|std| format!(" ± {}", number(2.0 * std))),
+            Self::MeanError => with_std(&|std| format!(" ± {}", number(std / (cell.count as f64).sqrt()))),
             Self::Mean => number(cell.mean),
             Self::Std => cell.std.map_or_else(|| "-".to_owned(), number),
             Self::Median => number(cell.median),
@@ -108,17 +118,22 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     if side_by_side {
         grids = vec![(String::new(), Pivot::beside(grids))];
     }
+    let published = match &args.published {
+        Some(file) => PublishedFigures::read(file, &args.rows, &args.metric)?,
+        None => PublishedFigures::default(),
+    };
     let several = grids.len() > 1;
     let mut tables = Vec::new();
     for (stage, grid) in grids {
         // Several tables in one output say which stage each is of, in the corner.
         let corner = if several { format!("{stage}: {}", args.rows) } else { args.rows.clone() };
-        let mut shown = Grid::new([corner].into_iter().chain(grid.columns), 1);
+        let mut shown = Grid::new([corner].into_iter().chain(grid.columns).chain(published.methods()), 1);
         for (row, cells) in grid.rows.into_iter().zip(grid.cells) {
             let cell = |cell: Option<PivotCell>| {
                 cell.map_or_else(|| "-".to_owned(), |cell| args.stat.show(&cell, args.digits.into()))
             };
-            shown.push([row].into_iter().chain(cells.into_iter().map(cell)));
+            let figures = published.figures(&row);
+            shown.push([row].into_iter().chain(cells.into_iter().map(cell)).chain(figures));
         }
         tables.push(match args.format {
             TableFormat::Text => shown.to_text(0),

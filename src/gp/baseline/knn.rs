@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use super::{KnnOptions, LEAST_NOISE};
 use crate::gp::GpError;
 use crate::gp::exact::check_training;
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::neighbours::{Among, NeighbourIndex, NeighbourLists, SearchRoom};
 use crate::gp::observer::{Observer, Phase, Progress};
 use crate::gp::predict::Prediction;
@@ -141,6 +142,23 @@ impl NearestRows {
         let (mean, latent): (Vec<f64>, Vec<f64>) = predicted.into_iter().unzip();
         let latent_variance = variance.then(|| latent.into());
         Ok(Prediction { mean: mean.into(), latent_variance, nearest: None, global_mean: None })
+    }
+
+    /// These training rows, each by its neighbours among the others.
+    pub(super) fn left_out(&self, rows: &[u32]) -> LeaveOneOut {
+        // A single row has no other.
+        let most = self.y.len() - 1;
+        let lists = NeighbourLists::others(&self.index, rows, self.neighbours.max(NEARBY).min(most));
+        let mut found = LeaveOneOut::default();
+        for place in 0..lists.len() {
+            let (row, neighbours) = lists.get(place);
+            let near: Vec<usize> = neighbours.collect();
+            let averaged = &near[..self.neighbours.min(near.len())];
+            let mean = averaged.iter().map(|row| self.y[*row]).sum::<f64>() / averaged.len().max(1) as f64;
+            found.residuals.push(self.y[row] - mean);
+            found.variances.push(self.local_variance(near.iter().copied().take(NEARBY)) + self.noise());
+        }
+        found
     }
 
     // What the errors of rows nearby add to the noise; those of rows that are not there are as usual.

@@ -13,10 +13,12 @@ pub use mean::TargetMean;
 pub use options::KnnOptions;
 pub use ridge::{Ridge, RidgeParts};
 
-use ndarray::ArrayView2;
+use ndarray::{ArrayView1, ArrayView2, Axis};
 
 use super::GpError;
+use super::leave_one_out::{LeaveOneOut, left_out_places, left_out_rows};
 use super::predict::Prediction;
+use super::random::StreamKey;
 
 /// The least noise variance, on the training scale: a target that is predicted to the last digit, or is constant, is not
 /// certain for ever.
@@ -37,6 +39,24 @@ impl Baseline {
             Self::Mean(mean) => Ok(mean.predict(x_star, variance)),
             Self::Ridge(ridge) => ridge.predict(x_star, variance),
             Self::Knn(knn) => knn.predict(x_star, variance),
+        }
+    }
+
+    /// What is said of some of the training rows x: `[n, d]`, y: `[n]`, each left out in its turn. The strength of a ridge and
+    /// the number of neighbours stay.
+    pub fn left_out(
+        &self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        key: &StreamKey,
+    ) -> Result<LeaveOneOut, GpError> {
+        match self {
+            Self::Mean(mean) => Ok(mean.left_out(y)),
+            Self::Ridge(ridge) => {
+                let rows = left_out_rows(x.nrows(), key);
+                ridge.left_out(x.select(Axis(0), &rows).view(), y.select(Axis(0), &rows).view())
+            }
+            Self::Knn(knn) => Ok(knn.left_out(&left_out_places(x.nrows(), key))),
         }
     }
 

@@ -10,6 +10,7 @@ use super::LEAST_NOISE;
 use crate::gp::GpError;
 use crate::gp::exact::check_training;
 use crate::gp::kernel::{ROW_TILE, column_means};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::linalg::{add_all, add_gram, dot, eigen, gemm_nt, over_chunks, row_slices, tiles};
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::{Prediction, Tile, in_tiles};
@@ -114,6 +115,16 @@ impl Ridge {
     /// What a model file has to hold.
     pub fn parts(&self) -> &RidgeParts {
         &self.parts
+    }
+
+    /// The rows x: `[n, d]`, y: `[n]`, each by the line through the others.
+    pub(super) fn left_out(&self, x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<LeaveOneOut, GpError> {
+        let (predicted, mut found) = (self.predict(x, true)?, LeaveOneOut::default());
+        let variances = predicted.latent_variance.into_iter().flatten();
+        for ((y, mean), variance) in y.iter().zip(&predicted.mean).zip(variances) {
+            found.push(y - mean, 0.0, variance, self.parts.noise);
+        }
+        Ok(found)
     }
 
     pub(super) fn predict(&self, x_star: ArrayView2<'_, f64>, variance: bool) -> Result<Prediction, GpError> {

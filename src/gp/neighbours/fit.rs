@@ -10,6 +10,7 @@ use super::search::NeighbourIndex;
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::observer::{Observer, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
 
@@ -20,47 +21,6 @@ const STEPS: Settings = Settings { iterations: 40, tolerance: 1e-5 };
 const FEW_STEPS: Settings = Settings { iterations: 8, tolerance: 1e-5 };
 /// Soft bounds lie this factor away from what the data suggest.
 const REACH: f64 = 1e4;
-
-/// 1 − h is positive, but for rounding.
-const LEAST_UNSEEN: f64 = 1e-9;
-
-/// What a global model says of training rows that it has not seen.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LeaveOneOut {
-    /// Targets less means, `[n]`.
-    pub residuals: Vec<f64>,
-    /// Variances of the targets, noise included, `[n]`.
-    pub variances: Vec<f64>,
-}
-
-impl LeaveOneOut {
-    /// Without a global model, standardised targets y: `[n]` are their own residuals.
-    pub fn of_nothing(y: ArrayView1<'_, f64>) -> Self {
-        Self { residuals: y.to_vec(), variances: vec![1.0; y.len()] }
-    }
-
-    /// Adds a row of a sparse model: what its mean leaves over of the target, what the inducing points leave over of its
-    /// variance, vᵀB⁻¹v with v = L⁻¹k, and γ².
-    ///
-    /// With h = vᵀB⁻¹v/γ², a row that had not been seen would be wrong by 1/(1 − h) times as much, and γ²/(1 − h) is the
-    /// variance there of what the inducing points explain, noise included.
-    pub fn push(&mut self, residual: f64, remaining: f64, back: f64, noise: f64) {
-        let unseen = (1.0 - back / noise).max(LEAST_UNSEEN);
-        self.residuals.push(residual / unseen);
-        self.variances.push(noise / unseen + remaining.max(0.0));
-    }
-
-    /// Adds the rows of another part.
-    pub fn append(&mut self, mut other: Self) {
-        self.residuals.append(&mut other.residuals);
-        self.variances.append(&mut other.variances);
-    }
-
-    fn density(&self, row: usize) -> f64 {
-        let (residual, variance) = (self.residuals[row], self.variances[row]);
-        -0.5 * ((std::f64::consts::TAU * variance).ln() + residual * residual / variance)
-    }
-}
 
 /// What is known of the noise.
 #[derive(Debug, Clone, Copy)]

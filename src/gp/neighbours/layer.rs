@@ -7,13 +7,14 @@
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
 use super::conditional::{Conditional, Site, Sites};
-use super::fit::{LeaveOneOut, NoiseRule, fit};
+use super::fit::{NoiseRule, fit};
 use super::likelihood::LocalLikelihood;
 use super::lists::NeighbourLists;
 use super::options::LocalOptions;
 use super::search::{Among, NeighbourIndex, SearchRoom};
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::linalg::panels::LANES;
 use crate::gp::observer::Observer;
 use crate::gp::predict::{Tile, not_negative};
@@ -204,6 +205,20 @@ impl LocalLayer {
             }
         }
         Ok(UsualRow { variance, spacing: if sum > 0.0 { sum / count } else { 1.0 } })
+    }
+}
+
+impl LocalLayer {
+    /// How many training rows it keeps.
+    pub fn len(&self) -> usize {
+        self.residuals.len()
+    }
+
+    /// What is said of some of the rows that it keeps, each left out in its turn.
+    pub fn left_out(&self, rows: &[u32]) -> Result<LeaveOneOut, GpError> {
+        let lists = NeighbourLists::others(&self.index, rows, self.neighbours);
+        let (sites, y) = (self.known(), ArrayView1::from(&self.residuals));
+        LocalLikelihood { kernel: self.kernel, sites, y, lists: &lists }.left_out(&self.hyper)
     }
 }
 

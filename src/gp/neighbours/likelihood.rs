@@ -13,6 +13,7 @@ use super::conditional::{Conditional, LocalSum, Sites};
 use super::lists::NeighbourLists;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::linalg::add_all;
 use crate::gp::linalg::panels::LANES;
 
@@ -82,7 +83,28 @@ impl LocalLikelihood<'_> {
         finite(parts.iter().sum::<f64>() / self.lists.len().max(1) as f64)
     }
 
-    /// The same, with derivatives by log s, log l and log g.
+    /// Every row given its neighbours: its target less the mean, and the variance, noise included.
+    pub fn left_out(&self, hyper: &Hyper) -> Result<LeaveOneOut, GpError> {
+        let parts = self.over_parts(|chunk| {
+            let mut found = LeaveOneOut::default();
+            self.panels(chunk, hyper, |panel, count, first| {
+                for lane in 0..count {
+                    let (row, _) = self.lists.get(first + lane);
+                    found.residuals.push(self.y[row] - panel.mean()[lane]);
+                    found.variances.push(panel.variance()[lane]);
+                }
+                Ok(())
+            })?;
+            Ok(found)
+        })?;
+        let mut all = LeaveOneOut::default();
+        for part in parts {
+            all.append(part);
+        }
+        Ok(all)
+    }
+
+    /// The sum of all log densities, with derivatives by log s, log l and log g.
     pub fn with_gradient(&self, hyper: &Hyper) -> Result<LocalSum, GpError> {
         let parts = self.over_parts(|chunk| {
             let mut sum = LocalSum::default();

@@ -18,7 +18,7 @@ mod options;
 mod search;
 
 pub(crate) use conditional::Sites;
-pub(crate) use fit::{LeaveOneOut, best_kernel};
+pub(crate) use fit::best_kernel;
 pub(crate) use layer::{GlobalParticle, LocalLayer, Places, fit_local, kept_rows, noise_rule, rounding_variance};
 pub use layer::{LocalFit, LocalParts};
 pub(crate) use likelihood::{AdjointRoom, LocalLikelihood};

@@ -8,9 +8,10 @@ use rayon::prelude::*;
 use super::SparseGp;
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, ROW_TILE, Stationary};
+use crate::gp::leave_one_out::{LeaveOneOut, left_out_places, left_out_rows};
 use crate::gp::linalg::{Side, dot, row_slices, solve_triangular};
 use crate::gp::neighbours::{
-    GlobalParticle, LeaveOneOut, LocalFit, LocalOptions, LocalParts, Places, fit_local, kept_rows, noise_rule,
+    GlobalParticle, LocalFit, LocalOptions, LocalParts, Places, fit_local, kept_rows, noise_rule,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::StreamKey;
@@ -54,6 +55,21 @@ impl SparseGp {
     /// Noise variance of a prediction's target.
     pub fn noise(&self) -> f64 {
         self.parts.local.as_ref().map_or(self.parts.hyper.noise, LocalParts::noise)
+    }
+
+    /// What is said of some of the training rows x: `[n, d]`, y: `[n]`, each left out in its turn. Inducing points and
+    /// hyper-parameters stay.
+    pub fn left_out(
+        &self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        key: &StreamKey,
+    ) -> Result<LeaveOneOut, GpError> {
+        if let Some(local) = &self.local {
+            return local.left_out(&left_out_places(local.len(), key));
+        }
+        let rows = left_out_rows(x.nrows(), key);
+        self.leave_one_out(x.select(Axis(0), &rows).view(), y.select(Axis(0), &rows).view())
     }
 
     pub(super) fn restore_local(&mut self) -> Result<(), GpError> {

@@ -1,5 +1,6 @@
 //! The table of cases and metrics: mean and deviation, the best of each column marked.
 
+use super::paired::paired;
 use super::{RunContext, plus_minus};
 use crate::eval::metrics::Metric;
 use crate::report::number::{decimals_for, seconds};
@@ -21,6 +22,7 @@ pub fn cases(context: &RunContext<'_>) -> Markup {
         @for stage in measured.stages() {
             @if measured.stages().len() > 1 { h3 { (stage) } }
             (table(context, &measured, stage, &groups))
+            (paired(context, &measured, stage, &groups))
             @if single.len() > groups.len() {
                 details {
                     summary { "All " (single.len()) " cases one by one" }

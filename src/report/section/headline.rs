@@ -3,8 +3,10 @@
 use super::{RunContext, plus_minus};
 use crate::eval::metrics::Metric;
 use crate::report::chart::strip;
+use crate::report::data::PredictionCounts;
 use crate::report::number::{bytes, count, percent, seconds, significant};
 use crate::report::select::{FoldValues, Group, MeanStd, groups, method_name};
+use crate::report::sureness::{Sureness, Tails};
 use maud::{Markup, Render, html};
 use std::collections::BTreeSet;
 
@@ -25,7 +27,7 @@ pub fn headline(context: &RunContext<'_>) -> Markup {
                     @if groups.len() > 1 { ", the best of " (groups.len()) " by " (metric.name) }
                 }
                 div.tiles {
-                    (good(&measured, stage, best, metric)) (sure(&measured, stage, best)) (costly(context, stage, best))
+                    (good(&measured, stage, best, metric)) (sure(context, &measured, stage, best)) (costly(context, stage, best))
                 }
             }
         })
@@ -58,18 +60,33 @@ fn good(measured: &FoldValues<'_>, stage: &str, best: &Group, metric: &Metric) -
     tile("How good?", figure, html! { (metric.words) ", " (over) (strip(&values, metric.name)) })
 }
 
-fn sure(measured: &FoldValues<'_>, stage: &str, best: &Group) -> Markup {
+/// From all levels where predictions were looked at, or from those that are metrics.
+fn sure(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, best: &Group) -> Markup {
     let Some(stat) = measured.stat(stage, &best.cases, "coverage_95") else {
         return tile("How sure?", "–", "no predictive variances");
     };
-    let verdict = match stat.mean {
-        mean if mean < 0.925 => "too sure of itself",
-        mean if mean > 0.975 => "more careful than needed",
-        _ => "as sure as it should be",
+    let level = |metric: &Metric| Some((metric.nominal()?, measured.stat(stage, &best.cases, metric.name)?.mean));
+    let metrics = measured.metrics(stage).filter(|metric| metric.name.starts_with("coverage_"));
+    let levels: Vec<(f64, f64)> = metrics.filter_map(level).collect();
+    let predict = context.predict_stage(stage);
+    let of_best = |predicted: &&PredictionCounts| {
+        Some(predicted.stage.as_str()) == predict && best.cases.contains(&predicted.case)
     };
+    let looked_at = context.run.predicted.iter().find(of_best).filter(|predicted| predicted.judged > 0);
+    let sureness = match looked_at {
+        // Of repetitions only the first was looked at.
+        Some(predicted) if best.cases.len() == 1 => Sureness::of(&predicted.coverage, predicted.judged),
+        _ => {
+            let rows = best.cases.iter().flat_map(|case| measured.by_fold(stage, case, "coverage_95"));
+            Sureness::of(&levels, rows.map(|(_, rows, _)| rows.unsigned_abs()).sum())
+        }
+    };
+    let verdict = sureness.map_or_else(String::new, |sureness| format!(": {}", sureness.words()));
+    let tails = looked_at.and_then(|predicted| predicted.tails).filter(Tails::are_heavy);
+    let tails = tails.map_or_else(String::new, |tails| format!("; {}", tails.words()));
     let width = measured.stat(stage, &best.cases, "width_95");
     let width = width.map_or_else(String::new, |width| format!(", on average {} wide", significant(width.mean, 3)));
-    tile("How sure?", percent(stat.mean), format!("of true values inside 95 % intervals{width}: {verdict}"))
+    tile("How sure?", percent(stat.mean), format!("of true values inside 95 % intervals{width}{verdict}{tails}"))
 }
 
 fn per_thousand(wall: f64, rows: i64) -> String {

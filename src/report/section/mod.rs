@@ -10,6 +10,7 @@ mod headline;
 mod local;
 mod origin;
 mod overview;
+mod paired;
 mod quality;
 mod sweep;
 

@@ -8,6 +8,7 @@ use crate::report::data::PredictionCounts;
 use crate::report::number::count;
 use crate::report::select::{FoldValues, Panel, panels};
 use crate::report::series::legend;
+use crate::report::sureness::{Sureness, Tails};
 use maud::{Markup, html};
 
 /// One block per evaluate stage, then one per predict stage that has no true values.
@@ -79,16 +80,23 @@ fn block(shown: &[(Panel, &PredictionCounts)], cases: usize) -> Markup {
     }
 }
 
-/// The names of the lines, and how to read them.
+/// The names of the lines, how to read them, and what they say.
 fn aside(lines: &[(usize, &str, &PredictionCounts)]) -> Markup {
+    let said = |(_, name, predicted): &(usize, &str, &PredictionCounts)| {
+        let sureness = Sureness::of(&predicted.coverage, predicted.judged)?.words();
+        let tails =
+            predicted.tails.filter(Tails::are_heavy).map_or_else(String::new, |tails| format!("; {}", tails.words()));
+        Some(format!("{name}: {sureness}{tails}."))
+    };
     html! {
         div.aside {
             (legend(lines.iter().map(|(series, name, _)| (*series, *name))))
             p {
                 strong { "Calibration." }
                 " A line above the diagonal: intervals hold more true values than they should, the model is too \
-                careful. Below: too sure."
+                careful. Below: too sure. Grey: what chance explains, for 95 of 100 samples of so many rows."
             }
+            @for sentence in lines.iter().filter_map(said) { p { (sentence) } }
             p {
                 strong { "Spread." }
                 " Box: the middle half of the predictive standard deviations; line: 90 % of them; bar: median. ◆: the \

@@ -5,6 +5,7 @@ mod stage;
 pub use stage::{Evaluate, KIND};
 
 use super::StageError;
+use crate::eval::conformal::Calibration;
 use crate::eval::metrics::{self, Predictions};
 use crate::tables::{MetricRow, PredictionBlock};
 use polars::prelude::{DataFrame, IntoLazy, NamedFrom, PolarsError, Series, col};
@@ -18,11 +19,14 @@ pub struct MetricContext<'a> {
     pub method: &'a str,
 }
 
-/// The metrics of every fold, then their mean and sample standard deviation over the folds.
-pub fn run(context: &MetricContext<'_>, blocks: &[PredictionBlock]) -> Result<Vec<MetricRow>, StageError> {
+/// The metrics of every fold, whose intervals may be calibrated, then their mean and sample standard deviation over the folds.
+pub fn run(
+    context: &MetricContext<'_>,
+    blocks: &[(PredictionBlock, Option<Calibration>)],
+) -> Result<Vec<MetricRow>, StageError> {
     let mut rows = Vec::new();
-    for block in blocks {
-        rows.extend(fold_metrics(context, block)?);
+    for (block, calibration) in blocks {
+        rows.extend(fold_metrics(context, block, calibration.as_ref())?);
     }
     with_summary(context, rows)
 }
@@ -79,10 +83,15 @@ fn with_summary(context: &MetricContext<'_>, mut rows: Vec<MetricRow>) -> Result
     Ok(rows)
 }
 
-fn fold_metrics(context: &MetricContext<'_>, block: &PredictionBlock) -> Result<Vec<MetricRow>, StageError> {
+fn fold_metrics(
+    context: &MetricContext<'_>,
+    block: &PredictionBlock,
+    calibration: Option<&Calibration>,
+) -> Result<Vec<MetricRow>, StageError> {
     let Some(y_true) = &block.y_true else { return Ok(Vec::new()) };
     let noise_variance = block.noise_std.as_ref().and_then(|noise| noise.first()).map(|std| std * std);
-    let predictions = Predictions { y_true, y_mean: &block.y_mean, y_std: block.y_std.as_deref(), noise_variance };
+    let (y_mean, y_std) = (block.y_mean.as_slice(), block.y_std.as_deref());
+    let predictions = Predictions { y_true, y_mean, y_std, noise_variance, calibration };
     let row =
         |(name, value)| context.row((Some(block.fold), &block.split), (name, "value"), value, block.rows() as i64);
     Ok(metrics::evaluate(&predictions)?.into_iter().map(row).collect())

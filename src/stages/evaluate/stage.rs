@@ -8,9 +8,8 @@ use crate::stages::predict::Predicted;
 use crate::stages::{
     Collecting, Context, Job, Output, PredictionFiles, Preparation, Stage, StageError, StageKind, Work, evaluate, lost,
 };
-use crate::store::{read_known, write_rows};
+use crate::store::{StoreError, read_known, write_rows};
 use crate::tables::MetricRow;
-use crate::tables::predictions::PredictionBlock;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -66,13 +65,14 @@ impl Stage for Evaluate {
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
         let predictions = self.predictions(context)?;
-        let blocks = predictions.parts.iter().map(Predicted::block).collect::<Result<Vec<_>, _>>()?;
+        let measured = |part: &Predicted| Ok((part.block()?, part.calibration()?));
+        let blocks = predictions.parts.iter().map(measured).collect::<Result<Vec<_>, StoreError>>()?;
         job.spans.phase("evaluate");
         let run_id = job.record.run_id.to_string();
         let (stage, case, method) = (context.id, context.case, predictions.method.as_str());
         let rows = evaluate::run(&evaluate::MetricContext { run_id: &run_id, stage, case, method }, &blocks)?;
         write_rows(&job.draft.file(METRICS), &rows)?;
-        let count = blocks.iter().map(PredictionBlock::rows).sum();
+        let count = blocks.iter().map(|(block, _)| block.rows()).sum();
         Ok(Work::done(count, headline(&rows)))
     }
 

@@ -1,7 +1,9 @@
 //! Predicts the test rows of a fold, in the target's own units.
 
+use super::predicted::write_calibration;
 use super::scorer::Tally;
 use super::{DRIFT, PREDICTIONS, Predict, quantiles, watch};
+use crate::eval::metrics::share_below;
 use crate::stages::job::Task;
 use crate::stages::split::Folds;
 use crate::stages::train::{TargetPrediction, TrainedModel};
@@ -31,9 +33,10 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
         let drift = tally.metrics(&file.meta.feature_names, &file.meta.method, "test", fold);
         write_rows(&job.draft.file(DRIFT), &drift)?;
     }
-    let block = block(stage, prediction, model.noise_std(), (&table, rows), job.task)?;
+    let block = block(stage, prediction, &model, (&table, rows), job.task)?;
     job.spans.end_phases();
     write_predictions(&job.draft.file(PREDICTIONS), &block)?;
+    write_calibration(&job.draft.file(PREDICTIONS), model.calibration())?;
     if stage.hidden {
         write_rows(&job.draft.file(HIDDEN), &hidden(&model, &table, rows, job.task)?)?;
     }
@@ -94,21 +97,28 @@ fn hidden(model: &TrainedModel, table: &InputTable, rows: &[usize], task: &Task)
 fn block(
     stage: &Predict,
     prediction: TargetPrediction,
-    noise_std: f64,
+    model: &TrainedModel,
     (table, rows): (&InputTable, &[usize]),
     task: &Task,
 ) -> Result<PredictionBlock, StageError> {
     let std = prediction.y_std.as_deref().unwrap_or_default();
     let at = |z: f64| prediction.mean.iter().zip(std).map(|(mean, std)| z.mul_add(*std, *mean)).collect();
-    let quantiles = quantiles(&stage.levels())?.into_iter().map(|(name, z)| (name, at(z))).collect();
-    let noise = vec![noise_std; rows.len()];
+    let calibration = model.calibration();
+    let quantiles = quantiles(&stage.levels(), calibration)?.into_iter().map(|(name, z)| (name, at(z))).collect();
+    let noise = vec![model.noise_std(); rows.len()];
+    let y_true: Option<Vec<f64>> = table.target.as_ref().map(|target| rows.iter().map(|row| target[*row]).collect());
+    let below = |y_true: &Vec<f64>| {
+        let rows = y_true.iter().zip(&prediction.mean).zip(std);
+        rows.map(|((y, mean), std)| share_below(calibration, (y - mean) / std)).collect()
+    };
+    let y_pit = y_true.as_ref().filter(|_| stage.variance).map(below);
     Ok(PredictionBlock {
         stage: task.stage.clone(),
         case: task.case.clone(),
         fold: task.fold_number().unwrap_or(0),
         split: "test".to_owned(),
         key: rows.iter().map(|row| table.key_text(*row)).collect(),
-        y_true: table.target.as_ref().map(|target| rows.iter().map(|row| target[*row]).collect()),
+        y_true,
         row: rows.iter().map(|row| *row as i64).collect(),
         y_mean: prediction.mean,
         y_std: prediction.y_std.filter(|_| stage.variance),
@@ -116,6 +126,7 @@ fn block(
         noise_std: Some(noise),
         y_mean_global: prediction.global_mean,
         nearest_distance: prediction.nearest,
+        y_pit,
         quantiles,
         keep: Vec::new(),
     })

@@ -20,7 +20,8 @@ use super::{
     Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, PredictionFiles, Preparation,
     RowCheck, Said, Stage, StageError, StageKind, Work, lost,
 };
-use crate::eval::normal::normal_quantile;
+use crate::eval::conformal::Calibration;
+use crate::eval::metrics::score_quantile;
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, is_path};
 use crate::store::input::InputTable;
 use crate::store::model::model_path;
@@ -44,6 +45,8 @@ pub static KIND: StageKind = StageKind {
 };
 
 const PREDICTIONS: &str = "predictions.parquet";
+/// What the model's intervals are calibrated by, beside the predictions; models without calibration have none.
+const CALIBRATION: &str = "calibration.parquet";
 /// How far the rows are from those of training, as rows of the table `metrics`.
 const DRIFT: &str = "drift.parquet";
 
@@ -241,13 +244,13 @@ impl Predict {
     }
 }
 
-/// Names of the quantile columns of these intervals, and their standard normal quantiles.
-pub fn quantiles(intervals: &[f64]) -> Result<Vec<(String, f64)>, StageError> {
+/// Names of the quantile columns of these intervals, and how many standard deviations they lie above the mean.
+pub fn quantiles(intervals: &[f64], calibration: Option<&Calibration>) -> Result<Vec<(String, f64)>, StageError> {
     let mut quantiles = Vec::with_capacity(2 * intervals.len());
     for level in intervals {
         let (low, high) = interval_columns(*level).map_err(StoreError::from)?;
         let (lower, upper) = interval_quantiles(*level);
-        quantiles.extend([(low, normal_quantile(lower)), (high, normal_quantile(upper))]);
+        quantiles.extend([(low, score_quantile(calibration, lower)), (high, score_quantile(calibration, upper))]);
     }
     Ok(quantiles)
 }

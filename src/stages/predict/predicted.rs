@@ -1,13 +1,16 @@
 //! Predictions on their way from the cache to the table of a run; they may be larger than memory.
 
+use super::CALIBRATION;
+use crate::eval::conformal::Calibration;
 use crate::store::{
-    Footer, ResultsDir, RunId, StoreError, WrittenTable, open_batches, read_measurable, read_predictions,
+    Footer, ResultsDir, RunId, StoreError, WrittenTable, open_batches, read_measurable, read_predictions, write_columns,
 };
 use crate::tables::predictions::{self, PredictionBlock};
 use crate::tables::{TableKind, relabel};
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use std::path::PathBuf;
+use arrow::array::{ArrayRef, AsArray as _, Float64Array, PrimitiveArray, RecordBatch, UInt64Array};
+use arrow::datatypes::{Float64Type, SchemaRef, UInt64Type};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file with predictions of one stage, case and fold.
 #[derive(Clone, Debug)]
@@ -29,6 +32,25 @@ impl Predicted {
         Ok(PredictionBlock { stage: self.stage.clone(), case: self.case.clone(), ..block })
     }
 
+    /// What their intervals are calibrated by; none for those of the normal distribution.
+    pub fn calibration(&self) -> Result<Option<Calibration>, StoreError> {
+        let path = self.path.with_file_name(CALIBRATION);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let (mut ranks, mut scores) = (Vec::new(), Vec::new());
+        for batch in open_batches(&path)?.1 {
+            let batch = batch?;
+            let rank = batch.column_by_name("rank").and_then(|column| column.as_primitive_opt::<UInt64Type>());
+            let score = batch.column_by_name("score").and_then(|column| column.as_primitive_opt::<Float64Type>());
+            ranks.extend(rank.into_iter().flat_map(PrimitiveArray::values).copied());
+            scores.extend(score.into_iter().flat_map(PrimitiveArray::values).copied());
+        }
+        let damaged =
+            || StoreError::invalid(&path, "not a calibration", "the file is damaged: remove it and run again");
+        Calibration::from_parts(ranks, scores).map(Some).ok_or_else(damaged)
+    }
+
     fn batches(&self, run_id: &str, schema: &SchemaRef) -> Result<PredictedBatches<'_>, StoreError> {
         let (run_id, schema) = (run_id.to_owned(), schema.clone());
         let (_, batches) = open_batches(&self.path)?;
@@ -38,6 +60,15 @@ impl Predicted {
             Ok(relabel(&batch?, (&run_id, &self.stage, &self.case), &schema, table)?)
         })))
     }
+}
+
+/// Writes what intervals are calibrated by beside the predictions: whoever measures them needs all of it.
+pub(super) fn write_calibration(predictions: &Path, calibration: Option<&Calibration>) -> Result<(), StoreError> {
+    let Some(calibration) = calibration else { return Ok(()) };
+    let ranks: ArrayRef = Arc::new(UInt64Array::from(calibration.ranks().to_vec()));
+    let scores: ArrayRef = Arc::new(Float64Array::from(calibration.scores().to_vec()));
+    write_columns(&predictions.with_file_name(CALIBRATION), vec![("rank", ranks), ("score", scores)])?;
+    Ok(())
 }
 
 /// Writes the predictions table of a run.

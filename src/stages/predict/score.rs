@@ -1,5 +1,6 @@
 //! Scores all rows of an input: they pass through in chunks, into the predictions table and the file asked for.
 
+use super::predicted::write_calibration;
 use super::{DRIFT, PREDICTIONS, Predict, watch};
 use crate::stages::ingest::Source;
 use crate::stages::job::Progress;
@@ -57,6 +58,7 @@ fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) ->
         !job.cancel.is_set()
     };
     let tally = scorer.run(chunks, &files, sinks, &mut progress)?;
+    write_calibration(&job.draft.file(PREDICTIONS), scorer.calibration())?;
     Ok((tally, scorer))
 }
 

@@ -3,7 +3,7 @@
 use super::columns::{BatchColumns, value};
 use super::distance::ByDistance;
 use crate::eval::normal::normal_quantile;
-use crate::report::{HexGrid, PredictionCounts, ResidualBin, Spread};
+use crate::report::{HexGrid, PredictionCounts, ResidualBin, Spread, Tails};
 use crate::store::{StoreError, open_columns};
 use std::path::Path;
 
@@ -13,6 +13,8 @@ const HEXAGONS: u32 = 30;
 const RESIDUALS: usize = 18;
 /// Bins of standardised residuals from -4 to 4.
 const DEVIATIONS: usize = 32;
+/// Bins of the sizes of standardised residuals, and where the last one ends.
+const SIZES: (usize, f64) = (2000, 20.0);
 /// Bins of predictive deviations, from which quantiles are read.
 const SPREAD: usize = 4000;
 /// Bins of predicted means.
@@ -40,10 +42,12 @@ struct Row {
     global: Option<f64>,
     /// Distance to the nearest training row.
     nearest: Option<f64>,
+    /// The share of the predicted distribution below the true value.
+    pit: Option<f64>,
 }
 
 /// What is read of a row, in the order of its fields.
-const NUMBERS: [&str; 5] = ["y_true", "y_mean", "y_std", "y_mean_global", "nearest_distance"];
+const NUMBERS: [&str; 6] = ["y_true", "y_mean", "y_std", "y_mean_global", "nearest_distance", "y_pit"];
 
 /// Calls `each` for every row of a stage and case that is counted; `open` takes in new ones.
 fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts, Row)) -> Result<(), StoreError> {
@@ -71,9 +75,9 @@ fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts,
             if counts.stage.is_empty() {
                 stage.clone_into(&mut counts.stage);
             }
-            let [truth, mean, std, global, nearest] =
+            let [truth, mean, std, global, nearest, pit] =
                 numbers.map(|column| value(column, row).filter(|value| value.is_finite()));
-            each(counts, Row { truth, mean, std, global, nearest });
+            each(counts, Row { truth, mean, std, global, nearest, pit });
         }
     }
     Ok(())
@@ -114,6 +118,7 @@ struct Counts {
     levels: Vec<(f64, f64)>,
     inside: Vec<u64>,
     judged: u64,
+    sizes: Vec<u64>,
     spread: Vec<u64>,
     means: Vec<u64>,
     by_distance: ByDistance,
@@ -141,6 +146,7 @@ impl Counts {
             inside: vec![0; levels.len() + 1],
             levels: levels.into_iter().map(|level| (level, normal_quantile(f64::midpoint(1.0, level)))).collect(),
             judged: 0,
+            sizes: vec![0; SIZES.0],
             spread: vec![0; SPREAD],
             means: vec![0; MEANS],
             by_distance: ByDistance::default(),
@@ -193,7 +199,13 @@ impl Counts {
         if let Some(std) = row.std.filter(|std| *std > 0.0) {
             let z = residual / std;
             self.deviations[Ends(-4.0, 4.0).bin(z, DEVIATIONS)] += 1;
-            self.inside[self.levels.partition_point(|(_, limit)| *limit < z.abs())] += 1;
+            self.sizes[Ends(0.0, SIZES.1).bin(z.abs(), SIZES.0)] += 1;
+            // The narrowest interval that holds the value; older tables know it by the normal distribution only.
+            let narrowest = match row.pit {
+                Some(pit) => self.levels.partition_point(|(level, _)| *level < (2.0 * pit - 1.0).abs()),
+                None => self.levels.partition_point(|(_, limit)| *limit < z.abs()),
+            };
+            self.inside[narrowest] += 1;
             self.judged += 1;
         }
     }
@@ -209,6 +221,7 @@ impl Counts {
         } else {
             Vec::new()
         };
+        let tails = self.tails();
         let width = (self.mean.1 - self.mean.0) / RESIDUALS as f64;
         let residual = |(position, (rows, sum, squares)): (usize, &(u64, f64, f64))| {
             let (count, centre) = (*rows as f64, width.mul_add(position as f64 + 0.5, self.mean.0));
@@ -229,8 +242,24 @@ impl Counts {
             missing: self.missing,
             deviations: self.deviations,
             by_distance: self.by_distance.bins(),
+            judged: self.judged,
+            tails,
             coverage,
         }
+    }
+
+    /// Rows beyond three standard deviations, where half of all rows lie within 0.6745 of one.
+    fn tails(&self) -> Option<Tails> {
+        let width = SIZES.1 / SIZES.0 as f64;
+        let mut below = 0;
+        let half = self.sizes.iter().position(|count| {
+            below += count;
+            2 * below >= self.judged
+        })?;
+        let limit = 3.0 * (half as f64 + 0.5) * width / 0.674_489_750_196_081_7;
+        let first = Ends(0.0, SIZES.1).bin(limit, SIZES.0) + 1;
+        let beyond = self.sizes.get(first..).map_or(0, |counts| counts.iter().sum());
+        (self.judged > 0).then_some(Tails { beyond, rows: self.judged })
     }
 
     /// Quantiles of the predictive deviations, to a part of a bin.

@@ -1,5 +1,6 @@
 //! A trained model as a model file, and back.
 
+use super::calibration::Calibrated;
 use super::model::TrainedModel;
 use super::predictor::Predictor;
 use crate::gp::scaling::Scaling;
@@ -42,7 +43,8 @@ impl TrainedModel {
             predictive_variance: self.variance_at(provenance.table, provenance.rows),
             published: None,
         };
-        ModelFile { meta, tensors: predictor.tensors() }
+        let tensors = predictor.tensors().into_iter().chain(self.calibrated.tensors()).collect();
+        ModelFile { meta, tensors }
     }
 
     /// The model in a file; `path` is for messages.
@@ -54,13 +56,14 @@ impl TrainedModel {
             hint: "train it again with this version of stride-pipe".to_owned(),
         };
         let predictor = Predictor::from_file(file).map_err(refuse)?;
+        let calibrated = Calibrated::from_tensors(&file.tensors).map_err(refuse)?;
         let scaling = Scaling {
             feature_centre: meta.feature_scaling.centre.clone(),
             feature_scale: meta.feature_scaling.scale.clone(),
             target_mean: meta.target_scaling.mean,
             target_std: meta.target_scaling.std,
         };
-        Ok(Self { feature_names: meta.feature_names.clone(), scaling, predictor, local_fit: None })
+        Ok(Self { feature_names: meta.feature_names.clone(), scaling, predictor, local_fit: None, calibrated })
     }
 }
 

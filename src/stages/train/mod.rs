@@ -1,6 +1,7 @@
 //! `train`: trains one model per fold, and publishes it.
 
 mod baseline;
+mod calibration;
 mod check;
 pub mod checkpoint;
 mod deep;
@@ -19,6 +20,8 @@ mod tensors;
 
 pub use model::{TargetPrediction, TrainedModel};
 pub use options::{Method, Train};
+
+use calibration::Calibrate;
 
 use super::job::{Key, Record};
 use super::split::Split;
@@ -72,6 +75,10 @@ impl Stage for Train {
         let mut options = self.stream_options();
         if let Some(local) = self.local() {
             options["local"] = json!(local);
+        }
+        // Models from before there was a calibration are those without.
+        if self.calibrate != Calibrate::None {
+            options["calibrate"] = json!(self.calibrate);
         }
         options
     }

@@ -1,8 +1,10 @@
 //! A model that can predict: trained on the training rows of a fold, or read from a file.
 
+use super::calibration::{Calibrated, TrainingRows, calibrate};
 use super::options::{Method, Train};
 use super::predictor::Predictor;
 use super::{deep, local};
+use crate::eval::conformal::Calibration;
 use crate::eval::folds::Fold;
 use crate::gp::baseline::{NearestRows, Ridge, TargetMean};
 use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer};
@@ -14,7 +16,7 @@ use crate::gp::scaling::Scaling;
 use crate::gp::sparse;
 use crate::stages::StageError;
 use crate::store::InputTable;
-use ndarray::{Array1, Array2, Axis};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
 /// A model that can predict, with everything needed to take rows in their own units.
 #[derive(Debug, Clone)]
@@ -24,6 +26,7 @@ pub struct TrainedModel {
     pub(super) predictor: Predictor,
     /// How good a local layer is, if one was fitted.
     pub(super) local_fit: Option<LocalFit>,
+    pub(super) calibrated: Calibrated,
 }
 
 /// Predictions in the target's own units.
@@ -59,7 +62,21 @@ pub fn fit(
     let scaling = Scaling::fit(x.view(), y.view(), stage.scale.features);
     let (x, y) = (scaling.features(x.view()), scaling.target(y.view()));
     let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
-    let (x_view, y_view) = (x.view(), y.view());
+    let (predictor, local_fit) = predictor(stage, (x.view(), y.view()), &fold.train, key, resume, observer)?;
+    let rows = TrainingRows { x: x.view(), y: y.view(), source: &fold.train };
+    let calibrated = calibrate(stage, &predictor, rows, &key.with("calibrate"), observer)?;
+    Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor, local_fit, calibrated })
+}
+
+/// Trains on rows x: `[n, d]`, y: `[n]` on the training scale, which are these of the source.
+pub(super) fn predictor(
+    stage: &Train,
+    (x_view, y_view): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    source: &[usize],
+    key: &StreamKey,
+    resume: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<(Predictor, Option<LocalFit>), StageError> {
     let mut local_fit = None;
     let predictor = match stage.method {
         Method::Mean => Predictor::baseline(TargetMean::fit(x_view, y_view)?),
@@ -67,34 +84,34 @@ pub fn fit(
         Method::Knn => Predictor::baseline(NearestRows::fit(x_view, y_view, stage.knn, observer)?),
         Method::Gp => {
             let gp = exact::fit(x_view, y_view, &stage.exact(), key, observer)?;
-            Predictor::Gp { gp: Box::new(gp), y }
+            Predictor::Gp { gp: Box::new(gp), y: y_view.to_owned() }
         }
         Method::SparseGp => {
-            let mut gp = sparse::fit(x_view, y_view, &stage.sparse(&fold.train)?, key, observer)?;
+            let mut gp = sparse::fit(x_view, y_view, &stage.sparse(source)?, key, observer)?;
             if let Some(options) = stage.local() {
                 let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
-            let source_rows = source_rows(gp.rows(), fold);
+            let source_rows = source_rows(gp.rows(), source);
             Predictor::Sparse { gp: Box::new(gp), source_rows }
         }
         Method::DeepGp | Method::Stride => {
-            let options = stage.layered(stage.start(&fold.train)?);
+            let options = stage.layered(stage.start(source)?);
             let mut gp = deep_gp::fit(x_view, y_view, &options, key, resume, observer)?;
             if let Some(options) = stage.local() {
                 let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
-            let source_rows = source_rows(&gp.parts().inducing, fold);
+            let source_rows = source_rows(&gp.parts().inducing, source);
             Predictor::Deep { gp: Box::new(gp), method: stage.method.name(), source_rows }
         }
     };
-    Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor, local_fit })
+    Ok((predictor, local_fit))
 }
 
 /// Training rows as rows of the source.
-fn source_rows(rows: &[usize], fold: &Fold) -> Vec<i64> {
-    rows.iter().map(|row| fold.train[*row] as i64).collect()
+fn source_rows(rows: &[usize], source: &[usize]) -> Vec<i64> {
+    rows.iter().map(|row| source[*row] as i64).collect()
 }
 
 /// What the method cannot do with these features.
@@ -154,8 +171,17 @@ impl TrainedModel {
     /// The same model without its local layer, if it has one.
     #[must_use]
     pub fn without_local(mut self) -> Self {
+        let had = self.predictor.local().is_some();
         self.predictor = self.predictor.without_local();
+        if had && self.predictor.local().is_none() {
+            self.calibrated = self.calibrated.without_local();
+        }
         self
+    }
+
+    /// What intervals are calibrated by; none for those of the normal distribution.
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibrated.whole.as_ref()
     }
 
     /// The hidden layers at x: `[p, d]`, columns in the model's order, values in their own units.

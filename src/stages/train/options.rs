@@ -1,5 +1,6 @@
 //! The options of the train stage. Those of the mathematics are declared in `gp`, where they are used.
 
+use super::calibration::Calibrate;
 use crate::gp::baseline::KnnOptions;
 use crate::gp::deep::{Architecture, DeepOptions, EmOptions, LayerOptions, NeighbourStart, Start, TopOptions};
 use crate::gp::exact::ExactOptions;
@@ -19,7 +20,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         key: "preset",
         value: "paper",
-        options: "{ local: false, em: { particles: 50, exchanges: 5, hyperparameters: false, sampler: { pcn: {} }, final_transitions: 0 } }",
+        options: "{ local: false, calibrate: none, em: { particles: 50, exchanges: 5, hyperparameters: false, sampler: { pcn: {} }, final_transitions: 0 } }",
     },
     Preset { key: "method", value: "deep_gp", options: "{ deep: { hidden: { method: full } } }" },
 ];
@@ -74,6 +75,11 @@ pub struct Train {
     /// Predictions that remember the training rows nearby (`sparse_gp`, `stride`): options, or false for none.
     #[serde(default)]
     pub local: LocalChoice,
+    /// What the intervals of predictions are calibrated by: `conformal` by training rows that are left out in turn,
+    /// `out_of_fold` by rows that further models were trained without (six trainings), `none` for intervals of the normal
+    /// distribution.
+    #[serde(default)]
+    pub calibrate: Calibrate,
     /// The nearest neighbours (`knn`).
     #[serde(default)]
     pub knn: KnnOptions,
@@ -269,7 +275,7 @@ mod tests {
     use crate::stages::Stage as _;
 
     /// Options that every method uses, and those that are about the stage rather than its model.
-    const USED_BY_ALL: [&str; 6] = ["input", "method", "scale", "preset", "publish", "publish_if"];
+    const USED_BY_ALL: [&str; 7] = ["input", "method", "scale", "calibrate", "preset", "publish", "publish_if"];
     const METHODS: [&str; 7] = ["gp", "sparse_gp", "deep_gp", "stride", "mean", "ridge", "knn"];
 
     fn used(method: &str, options: &Json) -> Json {

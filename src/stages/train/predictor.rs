@@ -10,11 +10,13 @@ use crate::gp::baseline::Baseline;
 use crate::gp::deep::{DeepGp, HiddenLayer};
 use crate::gp::exact::ExactGp;
 use crate::gp::kernel::{Hyper, Kernel};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::neighbours::LocalParts;
 use crate::gp::predict::Prediction;
+use crate::gp::random::StreamKey;
 use crate::gp::sparse::{SparseGp, SparseParts};
 use crate::store::{ModelFile, Tensor, Tensors};
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use std::collections::BTreeMap;
 
 /// A trained method.
@@ -131,6 +133,21 @@ impl Predictor {
             Self::Sparse { gp, .. } => gp.predict(x.view(), variance),
             Self::Deep { gp, .. } => gp.predict(x.view(), variance),
             Self::Baseline(baseline) => baseline.predict(x.view(), variance),
+        }
+    }
+
+    /// What is said of some of the rows x: `[n, d]`, y: `[n]` that it was trained on, each left out in its turn.
+    pub fn left_out(
+        &self,
+        x: &ArrayView2<'_, f64>,
+        y: &ArrayView1<'_, f64>,
+        key: &StreamKey,
+    ) -> Result<LeaveOneOut, GpError> {
+        match self {
+            Self::Gp { gp, .. } => gp.left_out(),
+            Self::Sparse { gp, .. } => gp.left_out(x.view(), y.view(), key),
+            Self::Deep { gp, .. } => gp.left_out(x.view(), y.view(), key),
+            Self::Baseline(baseline) => baseline.left_out(x.view(), y.view(), key),
         }
     }
 

@@ -9,9 +9,9 @@ use super::DeepGp;
 use super::component::Component;
 use crate::gp::GpError;
 use crate::gp::kernel::{Kernel, ROW_TILE};
+use crate::gp::leave_one_out::{LeaveOneOut, left_out_places, left_out_rows};
 use crate::gp::neighbours::{
-    GlobalParticle, LeaveOneOut, LocalFit, LocalKernel, LocalOptions, LocalParts, Places, fit_local, kept_rows,
-    noise_rule,
+    GlobalParticle, LocalFit, LocalKernel, LocalOptions, LocalParts, Places, fit_local, kept_rows, noise_rule,
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::filled;
@@ -73,7 +73,29 @@ impl DeepGp {
         let (parts, _) = fit_local(rows.view(), &particles, &options, (noise, &unseen), key, observer)?;
         self.parts.local = Some(parts);
         self.measure_local()?;
+        self.unseen = unseen;
         Ok(self)
+    }
+
+    /// What is said of some of the training rows x: `[n, d]`, y: `[n]`, each left out in its turn of the top layer and of the
+    /// local one; hidden layers and hyper-parameters stay. Of a top layer by neighbours, these are rows that training has not
+    /// seen at all; a model that was read from a file does not know them.
+    pub fn left_out(
+        &self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        key: &StreamKey,
+    ) -> Result<LeaveOneOut, GpError> {
+        let (rows, mut particles) = (left_out_rows(x.nrows(), key), Vec::with_capacity(self.components.len()));
+        let (x, y) = (x.select(Axis(0), &rows), y.select(Axis(0), &rows));
+        for component in &self.components {
+            particles.push(match &component.local {
+                Some(local) if component.top.is_nothing() => local.left_out(&self.unseen)?,
+                Some(local) => local.left_out(&left_out_places(local.len(), key))?,
+                None => self.global_particle(component, x.view(), y.view())?.leave_one_out,
+            });
+        }
+        Ok(LeaveOneOut::mixed(&particles))
     }
 
     /// The same model without its local layer; a model whose top layer is by neighbours has nothing else, and stays.

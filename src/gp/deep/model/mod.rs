@@ -55,6 +55,8 @@ pub struct DeepGp {
     /// The first hidden layer's covariance; none where rows pass by a map.
     bottom: Option<Bottom>,
     components: Vec<Component>,
+    /// Of a top layer by neighbours, right after the fit: rows of the local layer that training has not seen.
+    unseen: Vec<u32>,
 }
 
 impl DeepGp {
@@ -75,7 +77,7 @@ impl DeepGp {
 
     fn restored(parts: DeepParts) -> Result<Self, GpError> {
         let (design, bottom, components) = parts::restore(&parts)?;
-        let mut gp = Self { parts, design, bottom, components };
+        let mut gp = Self { parts, design, bottom, components, unseen: Vec::new() };
         gp.restore_local()?;
         Ok(gp)
     }

@@ -22,9 +22,10 @@ use crate::gp::exact::ExactOptions;
 use crate::gp::hyper::Evaluation;
 use crate::gp::inducing::Candidates;
 use crate::gp::kernel::{Covariance, Free, Hyper, Kernel};
+use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::linalg::Triangle;
 use crate::gp::linalg::panels::{Lane, squares, weighted};
-use crate::gp::neighbours::{LeaveOneOut, LocalKernel};
+use crate::gp::neighbours::LocalKernel;
 use crate::gp::observer::Observer;
 use crate::gp::predict::not_negative;
 use crate::gp::random::StreamKey;
@@ -238,17 +239,22 @@ impl Posterior for RegressionPosterior {
     }
 
     fn leave_one_out(&self, rows: &Warped, hyper: &Hyper, y: &[f64]) -> Result<Option<LeaveOneOut>, GpError> {
-        let Some(lower_b) = &self.lower_b else { return Ok(None) };
         let (m, mut found) = (self.alpha.len(), LeaveOneOut::default());
         let alpha = self.alpha.as_slice().unwrap_or_default();
         rows.for_panels(0..y.len(), &self.anchors, None, &mut |rows, k| {
             let mean = weighted(k, alpha);
             self.lower.solve(k);
-            let explained = squares(&k[..m]);
-            lower_b.solve(k);
-            let back = squares(&k[..m]);
+            let remaining = squares(&k[..m]).map(|explained| hyper.variance - explained);
+            // Without inducing points nothing is left over, and what remains is the posterior variance itself.
+            let (remaining, back) = match &self.lower_b {
+                None => (Lane::default(), remaining),
+                Some(lower_b) => {
+                    lower_b.solve(k);
+                    (remaining, squares(&k[..m]))
+                }
+            };
             for (i, y) in y[rows].iter().enumerate() {
-                found.push(y - mean[i], hyper.variance - explained[i], back[i], hyper.noise);
+                found.push(y - mean[i], remaining[i], back[i], hyper.noise);
             }
         })?;
         Ok(Some(found))

@@ -22,6 +22,8 @@ pub(super) struct Numbers {
     pub f_std: Vec<f64>,
     /// Standard deviation of the noise.
     pub noise_std: Vec<f64>,
+    /// The share of the predicted distribution below the target, where that is known.
+    pub y_pit: Vec<f64>,
     /// Quantiles, in order.
     pub quantiles: Vec<Vec<f64>>,
 }
@@ -30,7 +32,7 @@ impl Numbers {
     pub(super) fn none(rows: usize, quantiles: usize) -> Self {
         let none = || vec![f64::NAN; rows];
         let quantiles = (0..quantiles).map(|_| none()).collect();
-        Self { y_mean: none(), y_std: none(), f_std: none(), noise_std: none(), quantiles }
+        Self { y_mean: none(), y_std: none(), f_std: none(), noise_std: none(), y_pit: none(), quantiles }
     }
 }
 
@@ -47,6 +49,8 @@ pub struct Scored {
     key: Option<ArrayRef>,
     /// Target, where it is known.
     target: Option<ArrayRef>,
+    /// The share of the predicted distribution below the target.
+    pit: ArrayRef,
     /// Mean and standard deviations, then quantiles.
     numbers: Vec<ArrayRef>,
     keep: Vec<ArrayRef>,
@@ -59,7 +63,7 @@ impl Scored {
         numbers: Numbers,
         (key, target, keep): (Option<ArrayRef>, Option<Float64Array>, Vec<ArrayRef>),
     ) -> Self {
-        let Numbers { y_mean, y_std, f_std, noise_std, quantiles } = numbers;
+        let Numbers { y_mean, y_std, f_std, noise_std, y_pit, quantiles } = numbers;
         let first = first_row as i64;
         Self {
             file,
@@ -67,6 +71,7 @@ impl Scored {
             row: Int64Array::from_iter_values(first..first + y_mean.len() as i64),
             key,
             target: target.map(|target| Arc::new(target) as ArrayRef),
+            pit: nullable(y_pit),
             numbers: [y_mean, y_std, f_std, noise_std].into_iter().chain(quantiles).map(nullable).collect(),
             keep,
         }
@@ -81,7 +86,13 @@ impl Scored {
     pub(super) fn retain(&mut self, kept: &[bool]) -> Result<(), StageError> {
         let mask = BooleanArray::from(kept.to_vec());
         let arrow = |source| StoreError::from(TableError::Arrow { table: "scores", source });
-        let columns = self.key.iter_mut().chain(&mut self.target).chain(&mut self.numbers).chain(&mut self.keep);
+        let columns = self
+            .key
+            .iter_mut()
+            .chain(&mut self.target)
+            .chain([&mut self.pit])
+            .chain(&mut self.numbers)
+            .chain(&mut self.keep);
         for column in columns {
             *column = filter(column, &mask).map_err(arrow)?;
         }
@@ -176,7 +187,7 @@ impl Layout {
         // What the local layer makes of a row is written for test rows, where it can be compared.
         let unsaid = || Arc::new(Float64Array::new_null(rows)) as ArrayRef;
         let (own, quantiles) = scored.numbers.split_at(OWN.len());
-        columns.extend(own.iter().cloned().chain([unsaid(), unsaid()]));
+        columns.extend(own.iter().cloned().chain([unsaid(), unsaid(), Arc::clone(&scored.pit)]));
         columns.extend(quantiles.iter().chain(&scored.keep).cloned());
         Ok(RecordBatch::try_new(Arc::clone(schema), columns).map_err(arrow)?)
     }

@@ -13,11 +13,14 @@ pub use drift::Tally;
 pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
 
 use super::quantiles;
+use crate::eval::conformal::Calibration;
+use crate::eval::metrics::share_below;
 use crate::stages::StageError;
 use crate::stages::predict::OnInvalid;
 use crate::stages::train::TrainedModel;
 use crate::store::input::{Chunk, Wanted};
 use crate::store::{ModelFile, ModelMeta, StoreError};
+use arrow::array::Array as _;
 use ndarray::Array2;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -45,7 +48,7 @@ pub struct Scorer {
     model: TrainedModel,
     meta: ModelMeta,
     options: Options,
-    /// Names of the quantile columns and their standard normal quantiles.
+    /// Names of the quantile columns, and how many standard deviations they lie above the mean.
     quantiles: Vec<(String, f64)>,
 }
 
@@ -54,7 +57,7 @@ impl Scorer {
     pub fn new(file: &ModelFile, path: &Path, options: Options) -> Result<Self, StageError> {
         let model = TrainedModel::from_file(file, path)?;
         let model = if options.local { model } else { model.without_local() };
-        let quantiles = quantiles(&options.intervals)?;
+        let quantiles = quantiles(&options.intervals, model.calibration())?;
         Ok(Self { model, meta: file.meta.clone(), options, quantiles })
     }
 
@@ -64,6 +67,11 @@ impl Scorer {
 
     pub fn method(&self) -> &str {
         &self.meta.method
+    }
+
+    /// What intervals are calibrated by; none for those of the normal distribution.
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.model.calibration()
     }
 
     /// Names of the quantile columns.
@@ -134,6 +142,9 @@ impl Scorer {
                 }
                 if self.options.variance {
                     numbers.y_std[row] = std;
+                    if let Some(target) = target.as_ref().filter(|target| target.is_valid(row)) {
+                        numbers.y_pit[row] = share_below(self.calibration(), (target.value(row) - mean) / std);
+                    }
                     numbers.f_std[row] = prediction.f_std.as_ref().map_or(f64::NAN, |std| std[at]);
                 }
             }
