@@ -1,6 +1,6 @@
 //! Ten seconds: how good, how sure, how costly.
 
-use super::{RunContext, plus_minus};
+use super::{RunContext, plus_minus, unmixed};
 use crate::eval::metrics::Metric;
 use crate::report::chart::strip;
 use crate::report::number::{bytes, count, percent, seconds, significant};
@@ -19,13 +19,14 @@ pub fn headline(context: &RunContext<'_>) -> Markup {
         let method = measured.method(stage, &best.cases).map_or("", method_name);
         Some(html! {
             article.card {
-                h3 { (stage) }
+                h3 { @if let Some(target) = context.target(stage) { (target) ", " } (stage) }
+                (verdict(context, &measured, stage, best))
                 p.quiet {
                     @if best.values.is_empty() { (method) } @else { (best.name) }
                     @if groups.len() > 1 { ", the best of " (groups.len()) " by " (metric.name) }
                 }
                 div.tiles {
-                    (good(&measured, stage, best, metric)) (sure(&measured, stage, best)) (costly(context, stage, best))
+                    (good(&measured, stage, best, metric)) (sure(context, &measured, stage, best)) (costly(context, stage, best))
                 }
             }
         })
@@ -36,6 +37,40 @@ pub fn headline(context: &RunContext<'_>) -> Markup {
     }
     html! { @if !cards.is_empty() { div.cards { @for card in cards { (card) } } } }
 }
+
+/// The answer in one sentence, for somebody who reads nothing else.
+fn verdict(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, best: &Group) -> Markup {
+    let stat = |metric: &str| measured.stat(stage, &best.cases, metric).map(|stat| stat.mean);
+    let target = context.target(stage).unwrap_or("the target");
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(stat("r2").map(|r2| match r2 {
+        r2 if r2 <= 0.0 => format!("explains nothing of {target}"),
+        r2 => format!("explains {} of the variance of {target}", percent(r2)),
+    }));
+    parts.extend(stat("rmse").map(|rmse| format!("is usually {} off, in its units (RMSE)", significant(rmse, 3))));
+    parts.extend(stat("coverage_95").map(|share| {
+        let verdict = match share {
+            share if share < TOO_SURE => ", fewer than it should be: it is too sure of itself",
+            share if share > TOO_CAREFUL => ", more than it should be: it is too careful",
+            _ => "",
+        };
+        format!("puts {} of true values into its 95 % intervals{verdict}", percent(share))
+    }));
+    let Some((last, first)) = parts.split_last() else { return Markup::default() };
+    let sentence = if first.is_empty() { last.clone() } else { format!("{} and {last}", first.join(", ")) };
+    let apart = unmixed(context.run.metrics.iter().filter(|row| best.cases.contains(&row.case)));
+    html! {
+        p.verdict {
+            "The model " (sentence) "."
+            @if apart > 0 { " " span.warn { "The chains of " (apart) " fit(s) have not mixed: train longer before you rely on it." } }
+            @if !context.run.alarms.is_empty() { " " span.warn { "Rows are unlike those of training." } }
+        }
+    }
+}
+
+/// Shares of true values inside 95 % intervals that are no accident.
+const TOO_SURE: f64 = 0.925;
+const TOO_CAREFUL: f64 = 0.975;
 
 fn tile(question: &str, figure: impl Render, detail: impl Render) -> Markup {
     html! { div.tile { div.question { (question) } div.figure { (figure) } div.detail { (detail) } } }
@@ -58,17 +93,19 @@ fn good(measured: &FoldValues<'_>, stage: &str, best: &Group, metric: &Metric) -
     tile("How good?", figure, html! { (metric.words) ", " (over) (strip(&values, metric.name)) })
 }
 
-fn sure(measured: &FoldValues<'_>, stage: &str, best: &Group) -> Markup {
+fn sure(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, best: &Group) -> Markup {
     let Some(stat) = measured.stat(stage, &best.cases, "coverage_95") else {
         return tile("How sure?", "–", "no predictive variances");
     };
     let verdict = match stat.mean {
-        mean if mean < 0.925 => "too sure of itself",
-        mean if mean > 0.975 => "more careful than needed",
+        mean if mean < TOO_SURE => "too sure of itself",
+        mean if mean > TOO_CAREFUL => "more careful than needed",
         _ => "as sure as it should be",
     };
     let width = measured.stat(stage, &best.cases, "width_95");
-    let width = width.map_or_else(String::new, |width| format!(", on average {} wide", significant(width.mean, 3)));
+    let unit = context.target(stage).map_or_else(String::new, |target| format!(" in units of {target}"));
+    let width =
+        width.map_or_else(String::new, |width| format!(", on average {} wide{unit}", significant(width.mean, 3)));
     tile("How sure?", percent(stat.mean), format!("of true values inside 95 % intervals{width}: {verdict}"))
 }
 
