@@ -110,25 +110,40 @@ impl ModelFile {
 /// Where a published model's directory keeps the one before.
 pub const PREVIOUS: &str = "previous";
 
+/// What a publication changed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Publication {
+    /// The same model was there.
+    Unchanged,
+    /// Nothing was there, or nothing that is a model.
+    New,
+    /// This model was there, and is kept as the previous one.
+    Replaced(Box<ModelMeta>),
+}
+
 /// Puts a model where scoring jobs find it, in one step, and keeps the one that was there. The same model again changes
 /// nothing, under whichever condition it is published: else it would push out the previous one, which somebody may want
-/// to go back to. Whether anything changed is the answer.
-pub fn publish(model: &ModelFile, directory: &Path) -> Result<bool, StoreError> {
+/// to go back to.
+pub fn publish(model: &ModelFile, directory: &Path) -> Result<Publication, StoreError> {
     let (target, previous) = (directory.join(MODEL_FILE), directory.join(PREVIOUS).join(MODEL_FILE));
     let bytes = model.to_bytes(&target)?;
     sweep(&target);
     sweep(&previous);
+    let mut replaced = None;
     match std::fs::read(&target) {
-        Ok(found) if found == bytes => return Ok(false),
+        Ok(found) if found == bytes => return Ok(Publication::Unchanged),
         Ok(found) if ModelFile::from_bytes(&found, &target).is_ok_and(|found| found.is_same(model)) => {
-            return Ok(false);
+            return Ok(Publication::Unchanged);
         }
-        Ok(found) => drop(write_atomic(&previous, &found)?),
+        Ok(found) => {
+            write_atomic(&previous, &found)?;
+            replaced = ModelFile::from_bytes(&found, &target).ok().map(|found| Box::new(found.meta));
+        }
         // Nothing there yet, or nothing that could be kept: writing tells what is wrong.
         Err(_) => {}
     }
     write_atomic(&target, &bytes)?;
-    Ok(true)
+    Ok(replaced.map_or(Publication::New, Publication::Replaced))
 }
 
 // The first model in a subdirectory, as training writes one for each fold.

@@ -154,14 +154,23 @@ impl Predictor {
         }
     }
 
-    /// What the user should know about how training with these options went.
-    pub fn warnings(&self, stage: &Train) -> Vec<String> {
-        let (mut warnings, jitter, expected) = match self {
-            Self::Gp { gp, .. } => (Vec::new(), gp.jitter(), 0.0),
-            Self::Sparse { gp, .. } => (Vec::new(), gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
-            Self::Deep { gp, .. } => (deep::warnings(&gp.parts().diagnostics, &stage.em), 0.0, 0.0),
+    /// What the user should know about how the chains did.
+    pub fn sampling_warnings(&self, stage: &Train) -> Vec<String> {
+        match self {
+            Self::Deep { gp, .. } => deep::warnings(&gp.parts().diagnostics, &stage.em),
+            Self::Gp { .. } | Self::Sparse { .. } | Self::Baseline(_) => Vec::new(),
+        }
+    }
+
+    /// What else the user should know about how training with these options went.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let (jitter, expected) = match self {
+            Self::Gp { gp, .. } => (gp.jitter(), 0.0),
+            Self::Sparse { gp, .. } => (gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
+            Self::Deep { .. } => (0.0, 0.0),
             // They are there to be compared with, good or bad.
-            Self::Baseline(_) => return Vec::new(),
+            Self::Baseline(_) => return warnings,
         };
         if jitter > expected * (1.0 + 1e-9) {
             warnings.push(format!(

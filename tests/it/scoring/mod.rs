@@ -5,6 +5,7 @@ mod bits;
 mod examples;
 mod ipc;
 mod kill;
+mod origin;
 mod pipelines;
 mod refuse;
 mod spark;
