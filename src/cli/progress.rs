@@ -181,7 +181,9 @@ impl Listener for ProgressBars {
         let now = Instant::now();
         let (due, left) = {
             let mut state = self.state();
-            left.iter().for_each(|left| state.course.correct(now, *left));
+            if let Some(left) = left {
+                state.course.correct(now, left);
+            }
             let due = !self.visible && now.duration_since(state.last_line) >= BETWEEN_LINES;
             if due {
                 state.last_line = now;

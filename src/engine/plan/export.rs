@@ -62,7 +62,7 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
     out
 }
 
-/// "about 25 min; train stride: about 24 min; train sparse_gp: about 20 s".
+/// `about 25 min; train stride: about 24 min; train sparse_gp: about 20 s`.
 fn time(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -> String {
     let all = || plan.cases.iter().flat_map(|case| case.stages.iter().map(move |stage| (case, stage)));
     let mut by_title: BTreeMap<String, f64> = BTreeMap::new();

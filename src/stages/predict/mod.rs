@@ -88,7 +88,7 @@ impl Stage for Predict {
         let Some(train) = train else { return cost::passing((rows, features)) };
         let share = train.training_share(stages);
         // Of rows that are divided, the test rows; of others, all.
-        let tested = if find(&self.input).is_some_and(|stage| stage.is::<Split>()) { 1.0 - share } else { 1.0 };
+        let tested = if find(&self.input).is_some_and(<dyn Any>::is::<Split>) { 1.0 - share } else { 1.0 };
         cost::predicting(train, rows * share, (rows * tested, features))
     }
 

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 /// Predicts the test rows of every fold, or all rows of an input.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own in the language")]
 pub struct Predict {
     /// A train stage, or, with a slash, the directory of a published model.
     pub model: String,

@@ -30,12 +30,11 @@ pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, 
 fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) -> Result<(Tally, Scorer), StageError> {
     let Predict { variance, on_invalid, local, origin, .. } = *stage;
     let options = Options { intervals: stage.levels(), variance, on_invalid, local, origin };
-    let (scorer, sha256) = match &model.file {
-        Some(file) => (Scorer::new(file, &model.path, options)?, model.hash.clone()),
-        None => {
-            let (file, sha256) = ModelFile::load_hashed(&model.path)?;
-            (Scorer::new(&file, &model.path, options)?, sha256)
-        }
+    let (scorer, sha256) = if let Some(file) = &model.file {
+        (Scorer::new(file, &model.path, options)?, model.hash.clone())
+    } else {
+        let (file, sha256) = ModelFile::load_hashed(&model.path)?;
+        (Scorer::new(&file, &model.path, options)?, sha256)
     };
     let origin = ScoreOrigin::new(scorer.meta(), sha256, Some(&job.record.run_id));
     let schema = peek(source.files())?;

@@ -23,7 +23,9 @@ pub fn relevance(subject: &Subject<'_>, wanted: &[(String, String)], stages: &[R
         for file in (0..FOLDS).map_while(load) {
             let spans = spans(&file.meta)?;
             models += 1;
-            spans.into_iter().for_each(|(name, span)| *sums.entry(name).or_default() += span);
+            for (name, span) in spans {
+                *sums.entry(name).or_default() += span;
+            }
         }
         let mean = |(name, sum): (String, f64)| (name, sum / f64::from(models));
         let mut features: Vec<(String, f64)> = sums.into_iter().map(mean).collect();

@@ -119,7 +119,9 @@ impl TargetPrediction {
     /// Adds further rows.
     fn extend(&mut self, next: Self) {
         let more = |own: &mut Option<Vec<f64>>, next: Option<Vec<f64>>| {
-            own.iter_mut().for_each(|own| own.extend(next.iter().flatten()));
+            if let (Some(own), Some(next)) = (own, next) {
+                own.extend(next);
+            }
         };
         self.mean.extend(next.mean);
         more(&mut self.y_std, next.y_std);

@@ -140,7 +140,7 @@ impl History {
         });
         let found: Vec<_> = found.collect();
         let runs = found.into_par_iter().map(|(id, tables)| look_at(&results, id, tables)).collect();
-        Ok(Self { runs, results, foreign })
+        Ok(Self { results, runs, foreign })
     }
 
     /// The run of that name: an id, the beginning of one, or `last`.

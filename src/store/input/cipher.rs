@@ -38,11 +38,18 @@ struct Compact<'a> {
     rest: &'a [u8],
 }
 
+/// What comes next in a structure.
+enum FieldHeader {
+    /// A field's number and type.
+    Field(i64, u8),
+    End,
+}
+
 impl Compact<'_> {
     /// Whether the structure that begins here has this field.
     fn has_field(&mut self, wanted: i64) -> Option<bool> {
         let mut id = 0;
-        while let Some((next, kind)) = self.field(id)? {
+        while let FieldHeader::Field(next, kind) = self.field(id)? {
             if next == wanted {
                 return Some(true);
             }
@@ -52,15 +59,15 @@ impl Compact<'_> {
         Some(false)
     }
 
-    /// Number and type of the next field; nothing at the end of the structure.
-    fn field(&mut self, before: i64) -> Option<Option<(i64, u8)>> {
+    /// What comes next in a structure.
+    fn field(&mut self, before: i64) -> Option<FieldHeader> {
         let byte = self.byte()?;
         let (step, kind) = (i64::from(byte >> 4), byte & 15);
         if kind == 0 {
-            return Some(None);
+            return Some(FieldHeader::End);
         }
         let id = if step > 0 { before + step } else { zigzag(self.number()?) };
-        Some(Some((id, kind)))
+        Some(FieldHeader::Field(id, kind))
     }
 
     fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
@@ -92,7 +99,7 @@ impl Compact<'_> {
             }
             12 => {
                 let mut id = 0;
-                while let Some((next, kind)) = self.field(id)? {
+                while let FieldHeader::Field(next, kind) = self.field(id)? {
                     id = next;
                     self.skip(kind, depth + 1)?;
                 }
