@@ -1,6 +1,7 @@
-//! Seconds that the report over many runs of one results directory takes, and that of one run with many rows.
+//! Seconds that the report over many runs of one results directory takes, likewise pruning and views, and the report of one
+//! run with many rows.
 //!
-//! `cargo bench --bench report -- runs=1000 rows=10000000`
+//! `cargo bench --bench report -- runs=2000 rows=10000000`
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for developers")]
 
 mod common;
@@ -78,7 +79,7 @@ fn main() {
         let given = std::env::args().find_map(|argument| argument.strip_prefix(&format!("{name}="))?.parse().ok());
         given.unwrap_or(otherwise)
     };
-    let (runs, rows) = (number("runs", 1000), number("rows", 10_000_000));
+    let (runs, rows) = (number("runs", 2000), number("rows", 10_000_000));
     let directory = tempfile::tempdir().unwrap();
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     fs::write(directory.path().join("one.yaml"), ONE.replace("DATA", &data.display().to_string())).unwrap();
@@ -90,6 +91,11 @@ fn main() {
     let seconds = best(3, || stride_pipe(directory.path(), &["report"]));
     let size = |file: &Path| fs::metadata(file).unwrap().len() / 1024;
     println!("{runs} runs: {seconds:.2} s, {} KiB", size(&results.join("report.html")));
+    let keep = (runs / 2).to_string();
+    for arguments in [&["runs", "prune", "--keep", &keep, "--dry-run"][..], &["views"], &["runs", "list"]] {
+        let seconds = best(3, || stride_pipe(directory.path(), arguments));
+        println!("{runs} runs, {}: {seconds:.2} s", arguments.join(" "));
+    }
     fill(&results, &run, rows);
     let seconds = best(1, || stride_pipe(directory.path(), &["report", run.as_str()]));
     println!("{rows} rows: {seconds:.2} s, {} KiB", size(&results.join("run").join(run.as_str()).join("report.html")));

@@ -88,6 +88,15 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// The same for a guess: "about 25 min".
+pub fn about(seconds: f64) -> String {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if seconds >= 1.0 => format!("about {}", roughly(time)),
+        Ok(_) => "under 1 s".to_owned(),
+        Err(_) => "for ever".to_owned(),
+    }
+}
+
 /// A time to come; one unit is exact enough for a guess.
 pub fn roughly(time: Duration) -> String {
     match time.as_secs_f64() {

@@ -98,7 +98,7 @@ impl From<RunError> for Failure {
         let code = match &error {
             RunError::Stage { source, .. } => stage_code(source),
             RunError::Store(source) => store_code(source),
-            RunError::Interrupted { signal, .. } => SIGNALLED.saturating_add(*signal as u8),
+            RunError::Interrupted { signal, .. } => signalled(*signal),
             RunError::Locked { .. } => LOCKED,
             RunError::NothingToResume { .. } => DONE,
             RunError::Changed { .. } => USAGE,
@@ -111,6 +111,11 @@ impl From<StageError> for Failure {
     fn from(error: StageError) -> Self {
         Self::new(stage_code(&error), one_sentence(format_args!("{error}")))
     }
+}
+
+/// The exit code of a process that a signal ended.
+pub const fn signalled(signal: i32) -> u8 {
+    SIGNALLED.saturating_add(signal as u8)
 }
 
 const fn stage_code(error: &StageError) -> u8 {

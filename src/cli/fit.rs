@@ -1,7 +1,8 @@
 //! `stride-pipe fit`: from a table to a model that is measured, compared with baselines, and written down as a pipeline.
 
 use super::exit::{self, Failure};
-use super::run::{WorkArgs, alarms, command_line, duration, listen_to_signals, usage};
+use super::run::{WorkArgs, alarms, command_line, duration, usage};
+use super::signals;
 use super::{print, summary};
 use crate::engine::{Resume, RunError, RunFailure, RunOptions, Selected};
 use crate::fit::{
@@ -87,7 +88,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     check_output(&file, args.force)?;
     let directory = file.parent().unwrap_or(Path::new("")).to_owned();
     let (progress, threads) = args.work.start()?;
-    let cancel = listen_to_signals()?;
+    let cancel = signals::listen(String::new)?;
     let data = fit::prepare(&args.data.path, &directory, &name, args.force)?;
     for note in &data.notes {
         exit::say(&format!("note: {note}"));

@@ -18,6 +18,7 @@ mod run;
 mod runs;
 mod schema;
 mod score;
+mod signals;
 mod summary;
 mod validate;
 mod views;

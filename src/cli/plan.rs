@@ -34,7 +34,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let plan = load(&args.pipeline)?;
     let sources = Sources::default();
     let forecasts: HashMap<&str, Vec<Preview>> =
-        plan.cases.iter().map(|case| (case.label.as_str(), engine::forecast(&plan, case, &sources))).collect();
+        plan.cases.iter().map(|case| case.label.as_str()).zip(engine::forecast(&plan, &sources)).collect();
     let preview = |case: &Case, stage: &PlannedStage| -> Preview {
         let position = case.stages.iter().position(|other| other.id == stage.id).unwrap_or(0);
         forecasts.get(case.label.as_str()).and_then(|all| all.get(position)).cloned().unwrap_or_default()

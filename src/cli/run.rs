@@ -5,15 +5,14 @@ use super::logging::{self, LogFormat};
 use super::pipeline::{PipelineArgs, load};
 use super::print;
 use super::progress::ProgressBars;
+use super::signals;
 use super::summary;
 use crate::engine::Plan;
 use crate::engine::{self, Resume, RunOptions, Selected};
-use crate::stages::job::Cancel;
 use crate::startup;
 use crate::store::RunId;
 use crate::text::{self, nearest};
 use clap::Args as ClapArgs;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::time::Duration;
 
 /// Arguments of `run`.
@@ -74,20 +73,20 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut options = options(args, &plan)?;
     let (progress, threads) = args.work.start()?;
     options.threads = threads;
-    let cancel = listen_to_signals()?;
+    let (started, redactor) = (progress.started(), plan.redactor.clone());
+    let cancel = signals::listen(move || started.get().map_or_else(String::new, |run| redactor.clean(&to_go_on(run))))?;
     let outcome = engine::run(&plan, &options, &cancel, &progress);
     progress.finish();
     let summary = outcome.map_err(|failure| {
-        let resume =
-            failure.run_id.map_or_else(String::new, |run_id| format!("\nto go on: {}", resume_command(&run_id)));
+        let resume = failure.run_id.map_or_else(String::new, |run_id| to_go_on(&run_id));
         Failure::from(*failure.error).map_message(|text| plan.redactor.clean(&format!("{text}{resume}")))
     })?;
     print(&plan.redactor.clean(&summary::describe(&plan, &summary)))?;
     if summary.failures.is_empty() {
         return alarms(&summary.alarms).map_err(|failure| failure.map_message(|text| plan.redactor.clean(text)));
     }
-    let (failed, resume) = (summary.failures.len(), resume_command(&summary.run_id));
-    let text = format!("stride-pipe: {failed} case(s) failed:\n{}\nto go on: {resume}", summary.failures.join("\n"));
+    let (failed, resume) = (summary.failures.len(), to_go_on(&summary.run_id));
+    let text = format!("stride-pipe: {failed} case(s) failed:\n{}{resume}", summary.failures.join("\n"));
     Err(Failure::new(exit::STAGE_FAILED, plan.redactor.clean(&text)))
 }
 
@@ -152,6 +151,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "write a whole number and a unit: 30s, 10m or 2h".to_owned())
 }
 
+/// The line that says how to go on with a run.
+fn to_go_on(run_id: &str) -> String {
+    format!("\nto go on: {}", resume_command(run_id))
+}
+
 /// The command line again, with `--resume RUN` instead of any other.
 fn resume_command(run_id: &str) -> String {
     let mut words: Vec<String> = Vec::new();
@@ -176,17 +180,4 @@ fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
         Failure::new(exit::BUG, format!("stride-pipe: {threads} threads cannot be started: {error}"))
     })?;
     Ok(threads)
-}
-
-/// The first Ctrl-C or SIGTERM ends the run at the next safe place; the second ends it at once.
-pub(super) fn listen_to_signals() -> Result<Cancel, Failure> {
-    let cancel = Cancel::default();
-    let refused = |error: std::io::Error| Failure::new(exit::BUG, format!("stride-pipe: signals: {error}"));
-    for signal in [SIGINT, SIGTERM] {
-        let stop_now = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop_now.clone()).map_err(refused)?;
-        signal_hook::flag::register_usize(signal, cancel.cell(), signal as usize).map_err(refused)?;
-        signal_hook::flag::register(signal, stop_now).map_err(refused)?;
-    }
-    Ok(cancel)
 }

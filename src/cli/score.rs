@@ -3,7 +3,8 @@
 use super::exit::{self, Failure};
 use super::model::number;
 use super::print;
-use super::run::{WorkArgs, alarms, command_line, duration, listen_to_signals};
+use super::run::{WorkArgs, alarms, command_line, duration};
+use super::signals;
 use crate::engine::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary, ScoringRecord, score};
 use crate::pipeline::{NAME_HELP, is_name};
 use crate::stages::predict::{ConditionList, HeldCondition, IntervalLevel, OnInvalid, Watch, alarm};
@@ -60,6 +61,9 @@ pub struct Args {
     /// Means only, faster
     #[arg(long)]
     no_variance: bool,
+    /// Add columns that say where scores come from: the model's hash, run and version, the run that scored, and when
+    #[arg(long)]
+    origin: bool,
     /// Results directory in which drift is noted (tables `metrics`, `timings`, `runs`); nowhere unless given
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
@@ -105,7 +109,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         let (name, command) = (args.name.clone(), command_line());
         ScoringRecord { results, name, command, threads }
     });
-    let cancel = listen_to_signals()?;
+    let cancel = signals::listen(String::new)?;
     let start = Instant::now();
     let outcome = score(&request, &cancel, &progress);
     progress.finish();
@@ -148,6 +152,7 @@ fn request(args: &Args) -> Result<ScoreRequest, Failure> {
         keep,
         intervals,
         variance: !args.no_variance,
+        origin: args.origin,
         on_invalid: args.on_invalid,
         watch: Watch::of_scores(conditions(&args.warn_if).as_ref(), conditions(&args.fail_if).as_ref()),
         lock_timeout: args.lock_timeout,

@@ -2,16 +2,41 @@
 
 use super::error::RunError;
 use super::plan::{Case, Plan, PlannedStage, Preview};
+use super::run::{RunOptions, Selected};
 use super::walk::{Reads, Visitor, fold, place, walk};
-use crate::stages::job::{Key, reason};
+use crate::stages::job::{Key, Workload, reason};
 use crate::stages::{Context, Frequency, Sources, StageError};
 use crate::store::{Cache, ResultsDir};
 use std::collections::HashMap;
 
-/// What would happen to every stage of a case, in order. An input that cannot be looked at makes its stages run.
-pub fn forecast(plan: &Plan, case: &Case, sources: &Sources) -> Vec<Preview> {
+/// What would happen to every stage of every case, in order. An input that cannot be looked at makes its stages run.
+pub fn forecast(plan: &Plan, sources: &Sources) -> Vec<Vec<Preview>> {
+    let mut sizes = Sizes::default();
+    plan.cases.iter().map(|case| of_case(plan, case, sources, &mut sizes, &Selected::default())).collect()
+}
+
+/// What a run has to do, by what it will cost on so many threads.
+pub fn workload(plan: &Plan, sources: &Sources, options: &RunOptions) -> Workload {
+    let (mut sizes, mut work) = (Sizes::default(), Workload::default());
+    for case in &plan.cases {
+        let previews = of_case(plan, case, sources, &mut sizes, &options.selected);
+        for (stage, preview) in case.stages.iter().zip(previews) {
+            let effort = preview.effort.unwrap_or(0.0);
+            work.add(&case.label, &stage.id, preview.run, effort / options.threads.max(1) as f64);
+            if options.selected.to.as_ref() == Some(&stage.id) {
+                break;
+            }
+        }
+    }
+    work
+}
+
+/// Rows and features of inputs that were looked at, by the stage that opens them: cases share most of them.
+type Sizes = HashMap<String, Option<(u64, u64)>>;
+
+fn of_case(plan: &Plan, case: &Case, sources: &Sources, sizes: &mut Sizes, selected: &Selected) -> Vec<Preview> {
     let cache = Cache::new(&ResultsDir::new(&plan.results));
-    let mut forecast = Forecast { plan, case, previews: Vec::new(), unknown: HashMap::new() };
+    let mut forecast = Forecast { plan, case, sizes, selected, previews: Vec::new(), unknown: HashMap::new() };
     // Looking fails nowhere.
     let _ = walk(plan, case, (&cache, sources), &mut forecast);
     forecast.previews
@@ -20,24 +45,28 @@ pub fn forecast(plan: &Plan, case: &Case, sources: &Sources) -> Vec<Preview> {
 struct Forecast<'a> {
     plan: &'a Plan,
     case: &'a Case,
+    sizes: &'a mut Sizes,
+    selected: &'a Selected,
     previews: Vec<Preview>,
     /// Why nothing is known of a stage.
     unknown: HashMap<String, String>,
 }
 
 impl Forecast<'_> {
-    /// Adds rows and memory; nothing where the input cannot be looked at yet.
+    /// Adds rows, memory and time; nothing where the input cannot be looked at yet.
     fn push(&mut self, stage: &PlannedStage, mut preview: Preview) {
         if let Some((rows, features)) = self.size(stage) {
             preview.rows = Some(rows);
             preview.memory = stage.stage.memory(&stage.demand, rows, features);
+            preview.effort = Some(stage.stage.effort((rows as f64, features as f64), &self.case.pairs()));
         }
         self.previews.push(preview);
     }
 
     /// Rows and features that a stage works on.
-    fn size(&self, stage: &PlannedStage) -> Option<(u64, u64)> {
-        let own = stage.stage.size(&stage.demand);
+    fn size(&mut self, stage: &PlannedStage) -> Option<(u64, u64)> {
+        let opened = format!("{:?} {:?}", stage.stage, stage.demand);
+        let own = *self.sizes.entry(opened).or_insert_with(|| stage.stage.size(&stage.demand));
         own.or_else(|| self.size(self.case.stage(stage.stage.inputs().last()?)?))
     }
 }
@@ -67,8 +96,9 @@ impl Visitor for Forecast<'_> {
         (keys, _): (Vec<Key>, Reads),
     ) -> Result<(), RunError> {
         let mut preview = Preview { reason: "unchanged".to_owned(), ..Preview::default() };
+        let forced = self.selected.forced(&self.case.stages, context.id).is_some();
         for (index, key) in keys.iter().enumerate() {
-            if context.cache.contains(&key.hash) {
+            if !forced && context.cache.contains(&key.hash) {
                 preview.skip += 1;
                 continue;
             }

@@ -1,6 +1,7 @@
 //! A run from beginning to end.
 
 use super::error::RunError;
+use super::forecast::workload;
 use super::locks;
 use super::plan::{Plan, PlannedStage};
 use super::record;
@@ -128,7 +129,9 @@ struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// All cases, then the tables and the manifest.
     fn attempt(&mut self, cache: &Cache) -> Result<Summary, RunError> {
-        let failures = self.run_cases(cache)?;
+        let sources = Sources::default();
+        self.record.listener.planned(workload(self.plan, &sources, self.options));
+        let failures = self.run_cases(cache, &sources)?;
         let alarms = self.record.alarms.iter().filter(|alarm| alarm.fails).map(|alarm| alarm.text.clone());
         let alarms: Vec<String> = alarms.collect();
         let status = match (failures.is_empty(), alarms.is_empty()) {
@@ -152,11 +155,11 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs all cases; with `keep_going`, what failed is returned, else the first failure ends it.
-    fn run_cases(&mut self, cache: &Cache) -> Result<Vec<String>, RunError> {
-        let (mut failures, sources) = (Vec::new(), Sources::default());
+    fn run_cases(&mut self, cache: &Cache, sources: &Sources) -> Result<Vec<String>, RunError> {
+        let mut failures = Vec::new();
         let plan: &'a Plan = self.plan;
         for case in &plan.cases {
-            let Err(error) = walk(plan, case, (cache, &sources), self) else { continue };
+            let Err(error) = walk(plan, case, (cache, sources), self) else { continue };
             let in_cache = error.file().is_some_and(|path| cache.holds(path));
             let of_this_case = matches!(&error, RunError::Stage { source, .. } if !is_everywhere(source)) && !in_cache;
             if !(self.options.keep_going && of_this_case) {

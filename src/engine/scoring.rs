@@ -6,7 +6,9 @@ use super::scoring_record::ScoringRecord;
 use crate::pipeline::Redactor;
 use crate::stages::StageError;
 use crate::stages::job::{Cancel, Listener, Progress, Spans, Task};
-use crate::stages::predict::scorer::{FileSink, IpcSink, Layout, MirrorSink, Options, Scorer, Sink, Tally};
+use crate::stages::predict::scorer::{
+    FileSink, IpcSink, Layout, MirrorSink, Options, ScoreOrigin, Scorer, Sink, Tally,
+};
 use crate::stages::predict::{HeldCondition, OnInvalid, Watch, check_apart};
 use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
 use crate::store::ipc::IpcReader;
@@ -48,6 +50,8 @@ pub struct ScoreRequest {
     pub keep: Vec<String>,
     pub intervals: Vec<f64>,
     pub variance: bool,
+    /// With columns that say where scores come from.
+    pub origin: bool,
     /// What happens to rows that the model cannot use.
     pub on_invalid: OnInvalid,
     /// The conditions that are looked at.
@@ -104,10 +108,13 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
         variance: request.variance,
         on_invalid: request.on_invalid,
         local: true,
+        origin: request.origin,
     };
     let (file, sha256) = ModelFile::load_hashed(&request.model).map_err(|error| failed(error.into()))?;
     let scorer = Scorer::new(&file, &request.model, options).map_err(failed)?;
-    let Input { chunks, layout, files } = input(request, &scorer).map_err(failed)?;
+    let run_id = request.noting.as_ref().map(ScoringRecord::name_run);
+    let origin = ScoreOrigin::new(scorer.meta(), sha256.clone(), run_id.as_ref());
+    let Input { chunks, layout, files } = input(request, &scorer, origin).map_err(failed)?;
     let sink = sink(request, layout, &files).map_err(failed)?;
     let total: u64 = files.iter().map(|(_, rows)| rows).sum();
     let mut progress = |rows: u64| {
@@ -122,14 +129,15 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     warnings.extend(request.watch.unknown(&drift));
     let held = request.watch.held(&drift);
     let mut summary = ScoreSummary { tally, features, method, warnings, held, run_id: None };
-    if let Some(noting) = &request.noting {
+    if let (Some(noting), Some(run_id)) = (&request.noting, run_id) {
         let model = FileRecord { path: model_path(&request.model).display().to_string(), sha256, rows: None };
-        summary.run_id = Some(noting.write(request, &summary, model, &mut spans)?);
+        noting.write(request, &summary, model, (&run_id, &mut spans))?;
+        summary.run_id = Some(run_id);
     }
     Ok(summary)
 }
 
-fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
+fn input(request: &ScoreRequest, scorer: &Scorer, origin: ScoreOrigin) -> Result<Input, StageError> {
     let others = Wanted { key: request.key.clone(), keep: request.keep.clone(), ..Wanted::default() };
     let hint = "give an input that has them; their order does not matter";
     match &request.input {
@@ -145,7 +153,7 @@ fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
             let has = |name: &str| schema.columns().iter().any(|column| column.name == name);
             let wanted = scorer.wanted(&named, has, hint, others)?;
             let chunks = ParquetChunks::open(files, schema, &wanted)?;
-            let (layout, files) = (Layout::new(scorer, chunks.columns())?, chunks.files());
+            let (layout, files) = (Layout::new(scorer, chunks.columns(), origin)?, chunks.files());
             Ok(Input { chunks: Box::new(chunks), layout, files })
         }
         ScoreInput::Stdin => {
@@ -155,7 +163,7 @@ fn input(request: &ScoreRequest, scorer: &Scorer) -> Result<Input, StageError> {
             let has = |column: &str| schema.column_with_name(column).is_some();
             let wanted = scorer.wanted("standard input", has, hint, others)?;
             let chunks = BatchChunks::new(name, &schema, reader, &wanted)?;
-            let layout = Layout::new(scorer, chunks.columns())?;
+            let layout = Layout::new(scorer, chunks.columns(), origin)?;
             Ok(Input { chunks: Box::new(chunks), layout, files: vec![(name.to_owned(), 0)] })
         }
     }

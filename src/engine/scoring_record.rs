@@ -37,22 +37,26 @@ impl ScoringRecord {
         Ok(())
     }
 
-    /// Writes everything down; the name of the run is returned.
+    /// The name of a run that begins now.
+    pub fn name_run(&self) -> RunId {
+        RunId::new(Timestamp::now(), format!("{} {}", std::process::id(), self.command).as_bytes())
+    }
+
+    /// Writes everything down.
     pub fn write(
         &self,
         request: &ScoreRequest,
         summary: &ScoreSummary,
         model: FileRecord,
-        spans: &mut Spans,
-    ) -> Result<RunId, RunError> {
+        (run_id, spans): (&RunId, &mut Spans),
+    ) -> Result<(), RunError> {
         let mut timings = spans.timings(summary.tally.rows as usize);
-        let started = timings.first().map_or_else(Timestamp::now, |row| row.started_at);
+        let started = run_id.started();
         let results = ResultsDir::new(&self.results);
-        let run_id = RunId::new(started, format!("{} {}", std::process::id(), self.command).as_bytes());
         let resolved = format!("{:#}\n", json!({ "name": self.name, "cases": { CASE: options(request) } }));
         let spec_hash = hex(&Sha256::digest(&resolved));
         let footer = Footer { version: VERSION.to_owned(), spec_hash: spec_hash.clone(), seed: 0 };
-        let mut files = vec![FileRecord::file(&results, &write_resolved(&results, &run_id, &resolved)?)];
+        let mut files = vec![FileRecord::file(&results, &write_resolved(&results, run_id, &resolved)?)];
         let mut metrics = summary.tally.metrics(&summary.features, &summary.method, "score", 0);
         for row in &mut metrics {
             (row.run_id, row.stage, row.case) = (run_id.to_string(), STAGE.to_owned(), CASE.to_owned());
@@ -67,7 +71,7 @@ impl ScoringRecord {
         let said: Vec<Map<String, Json>> =
             said.map(|text| Map::from_iter([("text".to_owned(), json!(text))])).collect();
         if !said.is_empty() {
-            let events = EventLog::open(&results, &run_id)?;
+            let events = EventLog::open(&results, run_id)?;
             said.into_iter().try_for_each(|fields| events.append(Timestamp::now(), "warning", fields))?;
         }
         let mut manifest = Manifest {
@@ -77,19 +81,19 @@ impl ScoringRecord {
             openblas: loops(),
             inputs: vec![model],
             alarms,
-            ..Manifest::new(&run_id, &self.name, status.name(), started)
+            ..Manifest::new(run_id, &self.name, status.name(), started)
         };
         let tables = [
-            results.write_rows(&self.name, &run_id, &footer, &metrics)?,
-            results.write_rows(&self.name, &run_id, &footer, &timings)?,
-            results.write_rows(&self.name, &run_id, &footer, &params(request, &run_id))?,
-            results.write_rows(&self.name, &run_id, &footer, &[RunRow::from(&manifest)])?,
+            results.write_rows(&self.name, run_id, &footer, &metrics)?,
+            results.write_rows(&self.name, run_id, &footer, &timings)?,
+            results.write_rows(&self.name, run_id, &footer, &params(request, run_id))?,
+            results.write_rows(&self.name, run_id, &footer, &[RunRow::from(&manifest)])?,
         ];
         files.extend(tables.iter().map(|table| FileRecord::table(&results, table)));
         write_views(&results)?;
         manifest.files = files;
         manifest.save(&results)?;
-        Ok(run_id)
+        Ok(())
     }
 }
 
@@ -134,6 +138,7 @@ fn options(request: &ScoreRequest) -> Json {
         "keep": request.keep,
         "intervals": request.intervals,
         "variance": request.variance,
+        "origin": request.origin.then_some(true),
         "on_invalid": request.on_invalid.name(),
     } })
 }

@@ -47,6 +47,8 @@ pub struct RunLine {
     pub link: Option<String>,
     /// What is missing or wrong.
     pub problems: Vec<String>,
+    /// Why a run that succeeded is not to be trusted blindly.
+    pub doubts: Vec<String>,
 }
 
 /// The best case of an evaluate stage.
@@ -87,6 +89,8 @@ pub struct RunReport {
     /// Conditions on its rows that held, in words: then it is not all well.
     pub alarms: Vec<String>,
     /// What scoring said about the data: this run and earlier ones of its pipeline.
+    /// Which features matter to models that can tell.
+    pub relevance: Vec<Relevance>,
     pub drift: Vec<DriftPoint>,
     /// The pipeline with everything resolved, secrets masked.
     pub resolved: Option<String>,
@@ -149,6 +153,8 @@ pub type HexCounts = (HexGrid, BTreeMap<(i32, i32), u64>);
 pub struct PredictionCounts {
     pub stage: String,
     pub case: String,
+    /// The column that is predicted, where that is known.
+    pub target: Option<String>,
     pub rows: u64,
     /// Rows with a true value and a prediction.
     pub compared: u64,
@@ -340,4 +346,40 @@ pub struct DriftPoint {
     pub feature: Option<String>,
     pub value: Option<f64>,
     pub rows: i64,
+}
+
+/// How relevant the features of a model are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relevance {
+    pub case: String,
+    /// Features, the most relevant first, with how many correlation lengths their range spans.
+    pub features: Vec<(String, f64)>,
+}
+
+impl RunReport {
+    /// The column that an evaluate or predict stage is about.
+    pub fn target(&self, stage: &str) -> Option<&str> {
+        let mut ahead: Vec<&str> = vec![stage];
+        // Stages only take what stands before them: this ends.
+        while let Some(id) = ahead.pop() {
+            let Some(stage) = self.graph.iter().find(|stage| stage.id == id) else { continue };
+            if let Some(target) = &stage.target {
+                return Some(target);
+            }
+            ahead.extend(stage.inputs.iter().map(String::as_str).filter(|input| *input != id));
+        }
+        None
+    }
+}
+
+impl PredictionCounts {
+    /// What an axis is called that shows something of the target: "predicted" becomes "predicted `heating_load`".
+    pub fn of_target(&self, words: &str) -> String {
+        // Longer names do not fit beside a chart.
+        const LONGEST: usize = 24;
+        let name = self.target.as_deref().unwrap_or_default();
+        let shown: String = name.chars().take(LONGEST).collect();
+        let more = if name.chars().nth(LONGEST).is_some() { "…" } else { "" };
+        if name.is_empty() { words.to_owned() } else { format!("{words} {shown}{more}") }
+    }
 }

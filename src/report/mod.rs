@@ -19,9 +19,10 @@ mod table;
 
 pub use data::{
     About, Best, CaseCost, ChainPoint, ChainTraces, DistanceBin, DriftPoint, FitCurve, GraphStage, HiddenFit,
-    HiddenValue, Moments, Overview, PredictionCounts, ReadFile, ReportData, ResidualBin, RunLine, RunReport, Spread,
+    HiddenValue, Moments, Overview, PredictionCounts, ReadFile, Relevance, ReportData, ResidualBin, RunLine, RunReport,
+    Spread,
 };
 pub use hexbin::HexGrid;
-pub use page::render;
+pub use page::{doubts, render};
 pub use select::{Panel, RunCase, best_of, distinct, panels};
 pub use sureness::Tails;

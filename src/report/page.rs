@@ -2,7 +2,8 @@
 
 use super::data::ReportData;
 use super::number::seconds;
-use super::section::{PagePart, RunContext, chip, headline, overview, to_the_second};
+use super::section::{PagePart, RunContext, headline, judged, overview, to_the_second, unmixed};
+use crate::tables::MetricRow;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: PreEscaped<&str> = PreEscaped(include_str!("style.css"));
@@ -68,7 +69,22 @@ pub fn render(report: &ReportData) -> String {
 }
 
 fn section(part: &PagePart) -> Markup {
-    html! { section #(part.id) { h2 { (part.title) } (part.body) } }
+    html! {
+        section #(part.id) {
+            @if part.folded {
+                details { summary { h2 { (part.title) } } (part.body) }
+            } @else {
+                h2 { (part.title) } (part.body)
+            }
+        }
+    }
+}
+
+/// Why a run that succeeded is not to be trusted blindly.
+pub fn doubts(drifted: bool, metrics: &[MetricRow]) -> Vec<String> {
+    let drift = drifted.then(|| "drift is high".to_owned());
+    let chains = (unmixed(metrics) > 0).then(|| "chains have not mixed".to_owned());
+    drift.into_iter().chain(chains).collect()
 }
 
 /// What a reader should know first; `class` says how loud.
@@ -78,11 +94,8 @@ fn notes(notes: &[String], class: &str) -> Markup {
 
 fn run_header(context: &RunContext<'_>, several: bool) -> Markup {
     let about = &context.run.about;
-    let drifted = !context.run.alarms.is_empty();
-    let chip = match about.status.as_str() {
-        "succeeded" if drifted => chip("drift", "succeeded, drift is high"),
-        status => chip(status, status),
-    };
+    let doubts = doubts(!context.run.alarms.is_empty(), &context.run.metrics);
+    let chip = judged(&about.status, &doubts);
     let heading = html! { (about.pipeline) " " (chip) };
     html! {
         header.run #(context.id) {

@@ -46,6 +46,16 @@ document.querySelectorAll("table.sortable").forEach(function (table) {
     });
   });
 });
+// Whoever follows a link to a part that is closed wants to see it.
+(function () {
+  function open() {
+    const part = document.getElementById(location.hash.slice(1));
+    const details = part && part.querySelector(":scope > details");
+    if (details) { details.open = true; }
+  }
+  window.addEventListener("hashchange", open);
+  open();
+})();
 // Paper shows everything.
 window.addEventListener("beforeprint", function () {
   document.querySelectorAll("details").forEach(function (part) { part.open = true; });

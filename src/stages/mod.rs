@@ -3,6 +3,7 @@
 //! The engine walks over the stages of a case and knows none of them by name; a stage calls the mathematics (`gp`, `eval`)
 //! and hands tables to the run.
 
+pub mod cost;
 pub mod describe;
 pub mod evaluate;
 pub mod ingest;

@@ -1,6 +1,7 @@
 //! What a kind of stage is: one declaration from which the language, the plan, the cache and the run take what they need.
 
 use super::StageError;
+use super::cost;
 use super::ingest::Source;
 use super::ingest::inspect::Inspection;
 use super::job::{Cancel, Key, Record, Spans, Task};
@@ -75,6 +76,12 @@ pub trait Stage: Any + Debug + Send + Sync {
     /// Estimated peak memory in bytes for so many rows and features.
     fn memory(&self, _demand: &Demand, _rows: u64, _features: u64) -> Option<u64> {
         None
+    }
+
+    /// Estimated seconds of one core for one piece of work, when its input has so many rows and features; `stages` are those
+    /// of its case.
+    fn effort(&self, size: cost::WorkSize, _stages: &[(&str, &dyn Stage)]) -> f64 {
+        cost::passing(size)
     }
 
     /// Rows and features of the input that it opens, if it opens one, by the footers alone.

@@ -4,6 +4,7 @@
 //! Rows are numbered from 0 over all files, in the order of [`discover`].
 
 mod batches;
+mod cipher;
 mod column;
 mod discover;
 mod hash;

@@ -113,22 +113,37 @@ impl ModelFile {
 /// Where a published model's directory keeps the one before.
 pub const PREVIOUS: &str = "previous";
 
+/// What a publication changed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Publication {
+    /// The same model was there.
+    Unchanged,
+    /// Nothing was there, or nothing that is a model.
+    New,
+    /// This model was there, and is kept as a version.
+    Replaced(Box<ModelMeta>),
+}
+
 /// Puts a model where scoring jobs find it, in one step, and keeps the ones that were there as versions, `keep` of them in
 /// all. The same model again changes nothing, under whichever condition it is published: else it would push out the
-/// previous one, which somebody may want to go back to. Whether anything changed is the answer.
-pub fn publish(model: &ModelFile, directory: &Path, keep: u32) -> Result<bool, StoreError> {
+/// previous one, which somebody may want to go back to.
+pub fn publish(model: &ModelFile, directory: &Path, keep: u32) -> Result<Publication, StoreError> {
     let target = directory.join(MODEL_FILE);
     let bytes = model.to_bytes(&target)?;
+    let mut replaced = None;
     match std::fs::read(&target) {
-        Ok(found) if found == bytes => return Ok(false),
+        Ok(found) if found == bytes => return Ok(Publication::Unchanged),
         Ok(found) if ModelFile::from_bytes(&found, &target).is_ok_and(|found| found.is_same(model)) => {
-            return Ok(false);
+            return Ok(Publication::Unchanged);
+        }
+        Ok(found) => {
+            replaced = ModelFile::from_bytes(&found, &target).ok().map(|found| Box::new(found.meta));
         }
         // Another one, or nothing that could be kept: writing tells what is wrong.
         _ => {}
     }
     versions::publish_version(directory, &bytes, keep)?;
-    Ok(true)
+    Ok(replaced.map_or(Publication::New, Publication::Replaced))
 }
 
 // The first model in a subdirectory, as training writes one for each fold.

@@ -21,7 +21,7 @@ fn plan_and_run_say_why() {
     let sandbox = Sandbox::new();
     assert_eq!(sandbox.run("plan small.yaml --exit-code").code, 3);
     let first = sandbox.run("run small.yaml").succeeded();
-    assert!(story(&first.stderr).iter().all(|line| line.ends_with("done (not done yet)")), "{}", first.stderr);
+    assert!(story(&first.stderr).iter().all(|line| line.ends_with("done (first time)")), "{}", first.stderr);
     let plan = sandbox.run("plan small.yaml --exit-code").succeeded();
     insta::assert_snapshot!("plan_after_a_run", plan.stdout);
 

@@ -141,13 +141,58 @@ fn signals_end_a_run_cleanly() {
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
         let ran = Ran::from(&child.wait_with_output().unwrap());
         assert_eq!(ran.code, code, "{}", ran.stderr);
-        assert!(ran.stderr.contains("interrupted"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("stopping …") && ran.stderr.contains("interrupted"), "{}", ran.stderr);
         let files = sandbox.files("results");
         assert!(!files.iter().any(|file| file.contains(".tmp") || file.starts_with("predictions/")), "{files:?}");
         let runs: Vec<stride_pipe::tables::RunRow> =
             stride_pipe::store::read_table(&sandbox.table_files("runs")[0]).unwrap();
         assert_eq!(runs[0].status, "interrupted");
     }
+}
+
+/// As `timeout` and terminals send it: to the process, and to its group.
+#[test]
+fn two_signals_at_once_are_one_and_the_way_to_go_on_is_said() {
+    let sandbox = Sandbox::new();
+    slow(&sandbox);
+    let child = sandbox.command().args(["run", "slow.yaml"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while sandbox.files("results/cache").len() < 4 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for _ in 0..3 {
+        let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ran = Ran::from(&child.wait_with_output().unwrap());
+    assert_eq!(ran.code, 143, "{}", ran.stderr);
+    assert!(ran.stderr.contains("stopping …") && ran.stderr.contains("to go on: "), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("stopping …").count(), 1, "{}", ran.stderr);
+    let list = sandbox.run("runs list --results results").succeeded().stdout;
+    assert!(list.contains("interrupted") && !list.contains("unfinished"), "{list}");
+}
+
+/// The time of work grows with it, and what is done takes none.
+#[test]
+fn plan_says_about_how_long_it_will_take() {
+    let sandbox = Sandbox::new();
+    slow(&sandbox);
+    let seconds = |options: &str| {
+        let json = sandbox.run(&format!("plan slow.yaml --format json {options}")).succeeded().stdout;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        json["cases"][0]["stages"][2]["estimated_seconds"].as_f64().unwrap()
+    };
+    let exact = seconds("");
+    assert!(exact > 1.0 && exact < 3600.0, "{exact}");
+    assert!(seconds("--set stages.model.train.method=ridge") < exact / 10.0);
+    assert!(seconds("--set stages.folds.split.kfold.folds=2") < exact / 5.0);
+    let text = sandbox.run("plan slow.yaml").succeeded().stdout;
+    let line = text.lines().find(|line| line.starts_with("time ")).unwrap();
+    assert!(line.contains("about ") && text.contains("1500 rows, about "), "{text}");
+    sandbox.run("run small.yaml --quiet").succeeded();
+    let done = sandbox.run("plan small.yaml").succeeded().stdout;
+    assert!(done.contains("time     nothing to do"), "{done}");
 }
 
 /// Row by row: the bytes of a file may change with the compression library.

@@ -351,3 +351,19 @@ fn a_model_with_other_tensors_is_refused_or_read_but_never_a_crash() {
         }
     }
 }
+
+/// Once for the stage, not for each of its folds, and not again by a run that takes them from the cache.
+#[test]
+fn chains_that_have_not_mixed_are_warned_of_once() {
+    let sandbox = Sandbox::new();
+    let em = "em: { iterations: 1, particles: 3, exchanges: 0, sampler: { hmc: { transitions: 1, leapfrog: 1 } }, \
+              final_transitions: 8 }";
+    let text = SMALL.replace("name: small", "name: deep").replace("method: gp", &format!("{}, {em}", stride("")));
+    sandbox.write("deep.yaml", &text);
+    let said = |ran: &Ran| ran.stderr.lines().filter(|line| line.contains("have not mixed")).count();
+    let first = sandbox.run("run deep.yaml").succeeded();
+    assert_eq!(said(&first), 1, "{}", first.stderr);
+    assert!(first.stderr.contains("of 5 folds, for instance fold "), "{}", first.stderr);
+    let again = sandbox.run("run deep.yaml").succeeded();
+    assert_eq!(said(&again), 0, "{}", again.stderr);
+}

@@ -168,15 +168,17 @@ fn interruption_is_heard_in_every_part() {
     let run = |patience| {
         let mut notes = Notebook { patience, ..Notebook::default() };
         let result = fit(x.view(), y.view(), &ExactOptions::default(), &StreamKey::new(3), &mut notes);
-        (result.map(|_| ()), notes.asked.into_inner())
+        (result.map(|_| ()), notes.asked.into_inner(), notes.phases)
     };
-    let (result, asked) = run(None);
+    let (result, asked, _) = run(None);
     assert_eq!(result, Ok(()));
     for patience in [0, 1, 10, asked / 2, asked - 1] {
-        let (result, times) = run(Some(patience));
+        let (result, times, phases) = run(Some(patience));
         assert_eq!(result, Err(GpError::Interrupted));
-        // Every parallel start may ask once more.
-        assert!(times <= patience + 6, "{patience}: {times}");
+        // Every tile of every parallel start may ask once more.
+        assert!(times <= patience + 60, "{patience}: {times}");
+        // The last to be asked is the factor of the final model.
+        assert_eq!(phases.contains(&Phase::Condition), patience == asked - 1);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::naive::{self, normal_matrix, relative_error, with_threads};
 use ndarray::{Array2, s};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use stride_pipe::gp::GpError;
 use stride_pipe::gp::linalg::{
     Cholesky, Side, add_gram, dot, exp_in_place, gemm_nn, gemm_nt, gemm_tn, solve_triangular,
@@ -247,4 +248,24 @@ fn rows_are_solved_with_a_triangle_as_by_loops() {
             assert_eq!(part, x.slice(s![1.., ..]));
         }
     }
+}
+
+/// Whoever asks to stop waits for a tile, not for the whole matrix, and asking changes no bit.
+#[test]
+fn a_factor_and_an_inverse_can_be_given_up_between_tiles() {
+    let asked = AtomicUsize::new(0);
+    let count = |limit: usize| move |asked: &AtomicUsize| asked.fetch_add(1, Ordering::Relaxed) >= limit;
+    let a = positive(5, 600);
+    let whole = Cholesky::factor(a.clone(), "a").unwrap();
+    let never = count(usize::MAX);
+    assert_eq!(Cholesky::factor_unless(&|| never(&asked), a.clone(), "a").unwrap(), whole);
+    let tiles = asked.swap(0, Ordering::Relaxed);
+    assert!(tiles > 20, "{tiles}");
+    for limit in [0, 1, tiles / 2, tiles - 1] {
+        let stop = count(limit);
+        assert_eq!(Cholesky::factor_unless(&|| stop(&asked), a.clone(), "a"), Err(GpError::Interrupted), "{limit}");
+        assert!(asked.swap(0, Ordering::Relaxed) < limit + 20);
+    }
+    let stop = count(3);
+    assert_eq!(whole.inverse_lower(&|| stop(&asked)), Err(GpError::Interrupted));
 }

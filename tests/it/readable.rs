@@ -38,6 +38,11 @@ with pq.ParquetWriter('bad.parquet', t.schema, encryption_properties=properties)
             "compressed with Brotli, which is not read",
         ),
         (cipher.to_owned(), "an encrypted Parquet file; decrypt it first"),
+        // Names and sizes can be read, the columns cannot.
+        (
+            cipher.replace("plaintext_footer=False", "plaintext_footer=True"),
+            "an encrypted Parquet file; decrypt it first",
+        ),
     ] {
         by_python(&sandbox, &script);
         for command in ["run bad.yaml --quiet", "validate bad.yaml --data"] {

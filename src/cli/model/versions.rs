@@ -4,7 +4,8 @@ use crate::cli::exit::{self, Failure};
 use crate::cli::grid::Grid;
 use crate::cli::logging::LogFormat;
 use crate::cli::progress::ProgressBars;
-use crate::cli::run::{duration, listen_to_signals};
+use crate::cli::run::duration;
+use crate::cli::signals;
 use crate::cli::{TextOrJson, print, print_raw};
 use crate::engine;
 use crate::store::model::{ModelVersion, versions};
@@ -99,7 +100,7 @@ fn described(version: &ModelVersion) -> Json {
 
 pub fn roll_back(args: &RollbackArgs) -> Result<(), Failure> {
     let progress = ProgressBars::new(LogFormat::Text, true);
-    let cancel = listen_to_signals()?;
+    let cancel = signals::listen(String::new)?;
     let done = engine::roll_back(&args.directory, args.to, args.lock_timeout, &cancel, &progress)?;
     let directory = args.directory.display();
     if done.from == done.to {

@@ -1,8 +1,9 @@
 //! A plan as text, JSON, Graphviz and Mermaid.
 
 use super::{Case, Plan, PlannedStage};
-use crate::text::{cell, one_line};
+use crate::text::{about, cell, one_line};
 use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What is known of a stage's data before anything runs.
@@ -12,11 +13,21 @@ pub struct Preview {
     pub rows: Option<u64>,
     /// Estimated peak memory in bytes.
     pub memory: Option<u64>,
+    /// Estimated seconds of one core for one piece of work.
+    pub effort: Option<f64>,
     /// Pieces of work to do.
     pub run: u32,
     /// Pieces of work that would be taken from the cache.
     pub skip: u32,
     pub reason: String,
+}
+
+impl Preview {
+    /// Estimated seconds of all pieces of work that there are to do, on this machine.
+    fn seconds(&self) -> f64 {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        f64::from(self.run) * self.effort.unwrap_or(0.0) / threads as f64
+    }
 }
 
 /// For people: one line per stage of every case.
@@ -25,6 +36,7 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
     let (cases, tasks) = (plan.cases.len(), plan.tasks());
     let _ = writeln!(out, "pipeline {} (seed {}): {cases} case(s), {tasks} task(s)", plan.name, plan.seed);
     let _ = writeln!(out, "results  {}", plan.results.display());
+    let _ = writeln!(out, "time     {}", time(plan, preview));
     for case in &plan.cases {
         let _ = writeln!(out, "\ncase {}", cell(&case.label));
         let width = case.stages.iter().map(|stage| stage.id.len()).max().unwrap_or(0);
@@ -41,11 +53,35 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
                 (_, 0) => "run".to_owned(),
                 (run, skip) => format!("run {run} of {}", run + skip),
             };
-            let what = format!("{}{folds}{inputs}{rows}{memory}", stage.stage.title());
+            let seconds = preview.seconds();
+            let time = if seconds < 1.0 { String::new() } else { format!(", {}", about(seconds)) };
+            let what = format!("{}{folds}{inputs}{rows}{memory}{time}", stage.stage.title());
             let _ = writeln!(out, "  {:<width$}  {action}: {what} ({})", stage.id, one_line(&preview.reason));
         }
     }
     out
+}
+
+/// `about 25 min; train stride: about 24 min; train sparse_gp: about 20 s`.
+fn time(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -> String {
+    let all = || plan.cases.iter().flat_map(|case| case.stages.iter().map(move |stage| (case, stage)));
+    let mut by_title: BTreeMap<String, f64> = BTreeMap::new();
+    let mut work = false;
+    for (case, stage) in all() {
+        let preview = preview(case, stage);
+        work |= preview.run > 0;
+        *by_title.entry(stage.stage.title()).or_default() += preview.seconds();
+    }
+    if !work {
+        return "nothing to do".to_owned();
+    }
+    let total: f64 = by_title.values().sum();
+    let mut long: Vec<(String, f64)> = by_title.into_iter().filter(|(_, seconds)| *seconds >= 1.0).collect();
+    long.sort_by(|a, b| b.1.total_cmp(&a.1));
+    // A single kind of work would only be the same again.
+    let parts =
+        long.iter().filter(|_| long.len() > 1).map(|(title, seconds)| format!("; {title}: {}", about(*seconds)));
+    format!("{}{}", about(total), parts.collect::<String>())
 }
 
 /// For programs.
@@ -54,7 +90,7 @@ pub fn to_json(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
         let preview = preview(case, stage);
         json!({
             "id": stage.id, "kind": stage.kind(), "folds": stage.tasks(), "inputs": stage.stage.inputs(),
-            "rows": preview.rows, "memory_bytes": preview.memory, "action": if preview.run == 0 { "skip" } else { "run" },
+            "rows": preview.rows, "memory_bytes": preview.memory, "estimated_seconds": preview.seconds(), "action": if preview.run == 0 { "skip" } else { "run" },
             "run": preview.run, "skip": preview.skip, "reason": preview.reason,
         })
     };

@@ -72,7 +72,8 @@ pub fn fit(
     };
     observer.phase(Phase::Condition);
     let hyper = keep_fixed(hyper, &starts[0], free);
-    ExactGp::condition(x, y, kernel, &hyper)
+    let watched: &dyn Observer = observer;
+    ExactGp::condition_unless(&|| watched.interrupted(), (x, y), kernel, &hyper)
 }
 
 /// exp(ln v) is not always v: parameters that were not to move get their exact value back.

@@ -10,7 +10,7 @@ use super::check_training;
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective};
 use crate::gp::kernel::{Hyper, Kernel, Points, ROW_TILE, Shape, column_means, covariance_lower, for_kernel};
-use crate::gp::linalg::Cholesky;
+use crate::gp::linalg::{Cholesky, Interrupt, NEVER, go_on};
 use crate::gp::observer::TracePoint;
 
 /// Log marginal likelihood of x: `[n, d]`, y: `[n]`, and its gradient in the order of [`Hyper::to_log`].
@@ -20,9 +20,19 @@ pub fn log_marginal_likelihood(
     kernel: Kernel,
     hyper: &Hyper,
 ) -> Result<Evaluation, GpError> {
-    let (points, (k_nn, distances)) = training_covariance(x, y, kernel, hyper, true)?;
-    let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn.clone(), y, hyper)?;
-    let inverse = factor.inverse_lower()?;
+    log_marginal_unless(NEVER, (x, y), kernel, hyper)
+}
+
+/// The same, given up when that is asked for.
+fn log_marginal_unless(
+    interrupted: Interrupt<'_>,
+    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    kernel: Kernel,
+    hyper: &Hyper,
+) -> Result<Evaluation, GpError> {
+    let (points, (k_nn, distances)) = training_covariance((x, y), kernel, hyper, true, interrupted)?;
+    let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn.clone(), y, hyper, interrupted)?;
+    let inverse = factor.inverse_lower(interrupted)?;
     let derivatives = Derivatives {
         kernel,
         hyper,
@@ -33,7 +43,7 @@ pub fn log_marginal_likelihood(
         inverse: &inverse,
         jitter,
     };
-    Ok(Evaluation { value: log_likelihood, gradient: derivatives.gradient(), jitter })
+    Ok(Evaluation { value: log_likelihood, gradient: derivatives.gradient(interrupted)?, jitter })
 }
 
 /// The lower triangles of a covariance and, when asked for, of the squared distances it is made of.
@@ -41,16 +51,16 @@ type Triangles = (Array2<f64>, Option<Array2<f64>>);
 
 /// The training rows in units of the lengths, and their covariance.
 pub(super) fn training_covariance(
-    x: ArrayView2<'_, f64>,
-    y: ArrayView1<'_, f64>,
+    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
     kernel: Kernel,
     hyper: &Hyper,
     keep_distances: bool,
+    interrupted: Interrupt<'_>,
 ) -> Result<(Points, Triangles), GpError> {
     check_training(x, y)?;
     hyper.check(x.ncols())?;
     let points = Points::new(x, &column_means(x), &hyper.lengths)?;
-    let triangles = covariance_lower(kernel, hyper.variance, &points, keep_distances)?;
+    let triangles = covariance_lower(kernel, hyper.variance, &points, keep_distances, interrupted)?;
     Ok((points, triangles))
 }
 
@@ -66,10 +76,15 @@ pub(super) struct Conditioned {
 
 impl Conditioned {
     /// From the lower triangle of K: `[n, n]` and y: `[n]`.
-    pub fn new(mut k_nn: Array2<f64>, y: ArrayView1<'_, f64>, hyper: &Hyper) -> Result<Self, GpError> {
+    pub fn new(
+        mut k_nn: Array2<f64>,
+        y: ArrayView1<'_, f64>,
+        hyper: &Hyper,
+        interrupted: Interrupt<'_>,
+    ) -> Result<Self, GpError> {
         k_nn.diag_mut().iter_mut().for_each(|v| *v += hyper.noise);
         let what = "the covariance of the training rows";
-        let (factor, jitter) = Cholesky::factor_with_jitter(&k_nn, hyper.variance, what)?;
+        let (factor, jitter) = Cholesky::factor_with_jitter_unless(interrupted, &k_nn, hyper.variance, what)?;
         let alpha = factor.solve_vector(y)?;
         let log_likelihood = value(y, &alpha, &factor);
         Ok(Self { factor, jitter, alpha, log_likelihood })
@@ -96,7 +111,7 @@ struct Derivatives<'a> {
 }
 
 impl Derivatives<'_> {
-    fn gradient(&self) -> Vec<f64> {
+    fn gradient(&self, interrupted: Interrupt<'_>) -> Result<Vec<f64>, GpError> {
         let n = self.alpha.len();
         let parameters = self.hyper.lengths.len() + 2;
         let starts: Vec<usize> = (0..n).step_by(ROW_TILE).collect();
@@ -104,19 +119,20 @@ impl Derivatives<'_> {
         let tiles: Vec<Vec<f64>> = starts
             .into_par_iter()
             .map(|first| {
+                go_on(interrupted)?;
                 let mut sums = vec![0.0; parameters];
                 let rows = first..(first + ROW_TILE).min(n);
                 for_kernel!(self.kernel, shape => rows.for_each(|i| self.add_row(shape, i, &mut sums)));
-                sums
+                Ok(sums)
             })
-            .collect();
+            .collect::<Result<_, GpError>>()?;
         let mut gradient = vec![0.0; parameters];
         for tile in tiles {
             for (total, part) in gradient.iter_mut().zip(tile) {
                 *total += part;
             }
         }
-        gradient
+        Ok(gradient)
     }
 
     // Adds row i of ½ tr(W ∂K); an entry below the diagonal stands for its mirror image too.
@@ -169,12 +185,16 @@ pub struct LogMarginal<'a> {
 
 impl Objective for LogMarginal<'_> {
     fn evaluate(&self, theta: &[f64]) -> Result<Evaluation, GpError> {
+        self.evaluate_unless(NEVER, theta)
+    }
+
+    fn evaluate_unless(&self, interrupted: Interrupt<'_>, theta: &[f64]) -> Result<Evaluation, GpError> {
         let hyper = Hyper::from_log(theta)?;
         // Far out a logarithm may leave the range of f64: not a mistake of the caller, only a bad point.
         if hyper.check(self.x.ncols()).is_err() && hyper.lengths.len() + 2 == theta.len() {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
-        log_marginal_likelihood(self.x, self.y, self.kernel, &hyper)
+        log_marginal_unless(interrupted, (self.x, self.y), self.kernel, &hyper)
     }
 
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {

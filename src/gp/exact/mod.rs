@@ -8,7 +8,7 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 
 use super::GpError;
 use super::kernel::{Hyper, Kernel, Points, column_means};
-use super::linalg::Cholesky;
+use super::linalg::{Cholesky, Interrupt, NEVER};
 
 pub use fit::{ExactOptions, fit};
 pub(crate) use fit::{keep_fixed, median_distance, soft_bounds};
@@ -50,8 +50,18 @@ impl ExactGp {
         kernel: Kernel,
         hyper: &Hyper,
     ) -> Result<Self, GpError> {
-        let (_, (k_nn, _)) = training_covariance(x, y, kernel, hyper, false)?;
-        let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn, y, hyper)?;
+        Self::condition_unless(NEVER, (x, y), kernel, hyper)
+    }
+
+    /// The same, given up when that is asked for.
+    pub(crate) fn condition_unless(
+        interrupted: Interrupt<'_>,
+        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        kernel: Kernel,
+        hyper: &Hyper,
+    ) -> Result<Self, GpError> {
+        let (_, (k_nn, _)) = training_covariance((x, y), kernel, hyper, false, interrupted)?;
+        let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn, y, hyper, interrupted)?;
         let (x, lower) = (x.as_standard_layout().into_owned(), factor.into_lower());
         Self::from_parts(ExactParts { x, alpha, lower, kernel, hyper: hyper.clone(), jitter, log_likelihood })
     }

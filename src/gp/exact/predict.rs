@@ -6,7 +6,7 @@ use super::ExactGp;
 use crate::gp::GpError;
 use crate::gp::kernel::{Points, ROW_TILE};
 use crate::gp::leave_one_out::LeaveOneOut;
-use crate::gp::linalg::{Cholesky, Side, dot, row_slices, solve_triangular};
+use crate::gp::linalg::{Cholesky, Interrupt, Side, dot, row_slices, solve_triangular};
 use crate::gp::predict::{Prediction, Tile, in_tiles, not_negative};
 
 impl ExactGp {
@@ -17,8 +17,8 @@ impl ExactGp {
 
     /// What is said of the training rows, each left out in its turn: the residual of row i is αᵢ/Cᵢ, its variance 1/Cᵢ, with
     /// Cᵢ from the diagonal of (K + γ²I)⁻¹.
-    pub fn left_out(&self) -> Result<LeaveOneOut, GpError> {
-        let inverse = Cholesky::from_lower(self.parts.lower.clone())?.inverse_lower()?;
+    pub fn left_out(&self, interrupted: Interrupt<'_>) -> Result<LeaveOneOut, GpError> {
+        let inverse = Cholesky::from_lower(self.parts.lower.clone())?.inverse_lower(interrupted)?;
         let rows = self.parts.alpha.iter().zip(inverse.diag());
         let (residuals, variances) = rows.map(|(alpha, inverse)| (alpha / inverse, 1.0 / inverse)).unzip();
         Ok(LeaveOneOut { residuals, variances })

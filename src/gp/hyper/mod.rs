@@ -6,6 +6,7 @@
 mod search;
 
 use super::GpError;
+use super::linalg::Interrupt;
 use super::observer::{Observer, TracePoint};
 use search::Search;
 
@@ -23,6 +24,10 @@ pub struct Evaluation {
 pub trait Objective {
     /// Value and gradient together, since they share a factorisation. A recoverable error means "not here".
     fn evaluate(&self, theta: &[f64]) -> Result<Evaluation, GpError>;
+    /// The same, given up when that is asked for: for objectives that take long.
+    fn evaluate_unless(&self, _interrupted: Interrupt<'_>, theta: &[f64]) -> Result<Evaluation, GpError> {
+        self.evaluate(theta)
+    }
     /// How an accepted step looks in the traces.
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint;
 }
@@ -91,7 +96,8 @@ pub fn maximise(
     if free.len() != n || bounds.lower.len() != n || bounds.upper.len() != n {
         return Err(GpError::shape(format!("{n} parameters to optimise")));
     }
-    let first = objective.evaluate(start)?;
+    let watched: &dyn Observer = observer;
+    let first = objective.evaluate_unless(&|| watched.interrupted(), start)?;
     if !first.value.is_finite() || first.gradient.iter().any(|g| !g.is_finite()) {
         return Err(GpError::NonFinite { what: "the objective at its start" });
     }

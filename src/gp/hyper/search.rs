@@ -220,7 +220,8 @@ impl<'a> Search<'a> {
         if out_of_reach {
             return Ok(shorter_step(&inner.anchor, point));
         }
-        let at = match self.objective.evaluate(&theta) {
+        let watched: &dyn Observer = inner.observer;
+        let at = match self.objective.evaluate_unless(&|| watched.interrupted(), &theta) {
             Ok(at) if at.value.is_finite() && at.gradient.iter().all(|g| g.is_finite()) => at,
             Ok(_) => return Ok(shorter_step(&inner.anchor, point)),
             Err(error) if error.is_recoverable() => return Ok(shorter_step(&inner.anchor, point)),

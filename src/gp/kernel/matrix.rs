@@ -4,7 +4,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use super::{Hyper, Kernel, Shape, for_kernel};
 use crate::gp::GpError;
-use crate::gp::linalg::{for_row_blocks, mirror_lower};
+use crate::gp::linalg::{Interrupt, NEVER, for_row_blocks, go_on, mirror_lower};
 
 /// Rows of a tile. A constant, so that results do not depend on the machine; a multiple of 48, which every
 /// micro-kernel of BLAS divides, so that all rows of a full tile take the same path through it.
@@ -106,7 +106,7 @@ pub(crate) fn column_means(x: ArrayView2<'_, f64>) -> Vec<f64> {
 pub fn covariance(kernel: Kernel, hyper: &Hyper, x: ArrayView2<'_, f64>) -> Result<Array2<f64>, GpError> {
     hyper.check(x.ncols())?;
     let points = Points::new(x, &column_means(x), &hyper.lengths)?;
-    let (mut k_nn, _) = covariance_lower(kernel, hyper.variance, &points, false)?;
+    let (mut k_nn, _) = covariance_lower(kernel, hyper.variance, &points, false, NEVER)?;
     mirror_lower(&mut k_nn);
     Ok(k_nn)
 }
@@ -117,15 +117,18 @@ pub(crate) fn covariance_lower(
     variance: f64,
     points: &Points,
     keep_distances: bool,
+    interrupted: Interrupt<'_>,
 ) -> Result<(Array2<f64>, Option<Array2<f64>>), GpError> {
     let n = points.len();
     let mut distances = Array2::zeros((n, n));
     for_row_blocks(&mut distances, ROW_TILE, |first, mut rows| {
+        go_on(interrupted)?;
         let end = first + rows.nrows();
         points.squared_distances(first, points, rows.slice_mut(s![.., ..end]))
     })?;
     let mut k_nn = if keep_distances { distances.clone() } else { std::mem::take(&mut distances) };
     for_row_blocks(&mut k_nn, ROW_TILE, |first, mut rows| {
+        go_on(interrupted)?;
         for (i, mut row) in rows.outer_iter_mut().enumerate() {
             let diagonal = first + i;
             let below = row.iter_mut().take(diagonal);

@@ -17,6 +17,17 @@ pub fn raised(jitter: f64) -> Option<f64> {
     (jitter * 5.0 < JITTER_LAST).then_some(jitter * 10.0)
 }
 
+/// Asked between tiles of long work whether to give it up.
+pub type Interrupt<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// Nobody asks to stop.
+pub const NEVER: Interrupt<'static> = &|| false;
+
+/// Ends the work that this is called in with [`GpError::Interrupted`] when that is asked for.
+pub fn go_on(interrupted: Interrupt<'_>) -> Result<(), GpError> {
+    if interrupted() { Err(GpError::Interrupted) } else { Ok(()) }
+}
+
 /// Columns solved together in a triangular solve with many right-hand sides.
 const SOLVE_COLUMNS: usize = 96;
 
@@ -42,7 +53,12 @@ impl Cholesky {
     ///
     /// `what` names the matrix in errors. Right-looking: factor a diagonal block, solve the panel below it,
     /// subtract the panel's product from what is left; panels and products run in parallel by block rows.
-    pub fn factor(mut a: Array2<f64>, what: &'static str) -> Result<Self, GpError> {
+    pub fn factor(a: Array2<f64>, what: &'static str) -> Result<Self, GpError> {
+        Self::factor_unless(NEVER, a, what)
+    }
+
+    /// The same, given up when that is asked for.
+    pub fn factor_unless(interrupted: Interrupt<'_>, mut a: Array2<f64>, what: &'static str) -> Result<Self, GpError> {
         let n = a.nrows();
         if a.ncols() != n {
             return Err(GpError::shape(format!("{what} is {:?}", a.shape())));
@@ -57,7 +73,7 @@ impl Cholesky {
                 return Err(GpError::NotPositiveDefinite { what, jitter: 0.0 });
             }
             if end < n {
-                eliminate(&mut a, start, end, block)?;
+                eliminate(&mut a, (start, end), block, interrupted)?;
             }
         }
         clear_upper(&mut a);
@@ -67,11 +83,21 @@ impl Cholesky {
     /// Factors a: `[n, n]`; when that fails, again with jitter on the diagonal, from 1e-10 to 1e-4 of `scale`
     /// in steps of ten. Returns the jitter used, 0 for none.
     pub fn factor_with_jitter(a: &Array2<f64>, scale: f64, what: &'static str) -> Result<(Self, f64), GpError> {
+        Self::factor_with_jitter_unless(NEVER, a, scale, what)
+    }
+
+    /// The same, given up when that is asked for.
+    pub fn factor_with_jitter_unless(
+        interrupted: Interrupt<'_>,
+        a: &Array2<f64>,
+        scale: f64,
+        what: &'static str,
+    ) -> Result<(Self, f64), GpError> {
         let mut jitter = 0.0;
         loop {
             let mut trial = a.clone();
             trial.diag_mut().iter_mut().for_each(|v| *v += jitter);
-            match Self::factor(trial, what) {
+            match Self::factor_unless(interrupted, trial, what) {
                 Ok(factor) => return Ok((factor, jitter)),
                 Err(GpError::NotPositiveDefinite { .. }) => {}
                 Err(other) => return Err(other),
@@ -175,17 +201,18 @@ impl Cholesky {
 
     /// A⁻¹, `[n, n]`, symmetric to the bit. Parallel by block rows: first Z = L⁻ᵀ, then Z Zᵀ.
     pub fn inverse(&self) -> Result<Array2<f64>, GpError> {
-        let mut inverse = self.inverse_lower()?;
+        let mut inverse = self.inverse_lower(NEVER)?;
         mirror_lower(&mut inverse);
         Ok(inverse)
     }
 
     /// The lower triangle of A⁻¹, `[n, n]`; what stands above it is not meaningful.
-    pub fn inverse_lower(&self) -> Result<Array2<f64>, GpError> {
+    pub fn inverse_lower(&self, interrupted: Interrupt<'_>) -> Result<Array2<f64>, GpError> {
         let n = self.n();
         let block = block_size(n);
         let mut z = Array2::<f64>::zeros((n, n));
         for_row_blocks(&mut z, block, |start, mut rows| {
+            go_on(interrupted)?;
             // Row i of L⁻ᵀ is zero left of the diagonal, so that only the triangle from `start` on takes part.
             for i in 0..rows.nrows() {
                 rows[[i, start + i]] = 1.0;
@@ -195,6 +222,7 @@ impl Cholesky {
         })?;
         let mut inverse = Array2::<f64>::zeros((n, n));
         for_row_blocks(&mut inverse, block, |start, mut rows| {
+            go_on(interrupted)?;
             let end = start + rows.nrows();
             let left = z.slice(s![start..end, start..]);
             let right = z.slice(s![..end, start..]);
@@ -205,17 +233,24 @@ impl Cholesky {
 }
 
 // Solves the panel below the diagonal block start..end and subtracts its product from the remaining triangle.
-fn eliminate(a: &mut Array2<f64>, start: usize, end: usize, block: usize) -> Result<(), GpError> {
+fn eliminate(
+    a: &mut Array2<f64>,
+    (start, end): (usize, usize),
+    block: usize,
+    interrupted: Interrupt<'_>,
+) -> Result<(), GpError> {
     let (top, mut rest) = a.view_mut().split_at(Axis(0), end);
     let diagonal = top.slice(s![start..end, start..end]);
     let panels: Vec<_> = rest.axis_chunks_iter_mut(Axis(0), block).collect();
     panels.into_par_iter().try_for_each(|mut rows| {
+        go_on(interrupted)?;
         solve_triangular(Side::RightTransposed, diagonal, rows.slice_mut(s![.., start..end]))
     })?;
     // A copy, because every block row reads the panel of the rows above it while those are being written.
     let panel = rest.slice(s![.., start..end]).to_owned();
     let rows: Vec<_> = rest.axis_chunks_iter_mut(Axis(0), block).collect();
     rows.into_par_iter().enumerate().try_for_each(|(index, mut rows)| {
+        go_on(interrupted)?;
         let (first, last) = (index * block, index * block + rows.nrows());
         gemm_nt(
             -1.0,

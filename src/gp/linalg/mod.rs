@@ -17,7 +17,7 @@ use ndarray::Array2;
 
 pub use blas::{Side, add_gram, gemm_nn, gemm_nt, gemm_tn, solve_triangular};
 pub(crate) use blas::{eigen, eigenvectors};
-pub use cholesky::{Cholesky, JITTER_FIRST, JITTER_LAST, raised};
+pub use cholesky::{Cholesky, Interrupt, JITTER_FIRST, JITTER_LAST, NEVER, go_on, raised};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
 pub use exp::{exp_in_place, scaled_exp_in_place};
 pub(crate) use gram::{Cross, Gram, clear_missing};

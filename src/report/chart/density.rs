@@ -18,7 +18,8 @@ pub fn density_chart(predicted: &PredictionCounts, caption: &str, series: usize)
     let ends = (low - room, high + room);
     let axis = |label: &str| Axis::new(label, Domain::Linear(ends.0, ends.1));
     // As high as wide, so that the diagonal is one.
-    let mut plot = Plot::sized((320.0, 300.0), axis("predicted"), axis("true"));
+    let mut plot =
+        Plot::sized((320.0, 300.0), axis(&predicted.of_target("predicted")), axis(&predicted.of_target("true")));
     let size = (plot.x(low + grid.width()) - plot.x(low)) / 3.0_f64.sqrt() * 1.04;
     let shapes = html! {
         g class=(class(series)) {

@@ -44,7 +44,7 @@ pub fn means_chart(predicted: &PredictionCounts, caption: &str, series: usize) -
     let most = counts.iter().copied().max().filter(|most| *most > 0)?;
     let width = (high - low) / counts.len() as f64;
     let mut plot = Plot::new(
-        Axis::new("predicted", Domain::Linear(*low, *high)),
+        Axis::new(&predicted.of_target("predicted"), Domain::Linear(*low, *high)),
         Axis::new("rows", Domain::Linear(0.0, 1.06 * most as f64)),
     );
     for (position, rows) in counts.iter().enumerate().filter(|(_, rows)| **rows > 0) {

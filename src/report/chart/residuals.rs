@@ -26,7 +26,7 @@ pub fn residual_chart(
     }
     let across = range(bins.iter().map(|bin| bin.centre), false);
     let mut plot = Plot::new(
-        Axis::new("predicted", Domain::Linear(across.0, across.1)),
+        Axis::new(&predicted.of_target("predicted"), Domain::Linear(across.0, across.1)),
         Axis::new("true − predicted, mean ± sd", Domain::Linear(low, high)),
     );
     plot.reference(0.0, "");

@@ -6,6 +6,7 @@ use crate::report::chart::chain_charts;
 use crate::report::data::ChainTraces;
 use crate::report::number::{fixed, of_metric, significant};
 use crate::report::table::{TableCell, table};
+use crate::tables::MetricRow;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -18,6 +19,13 @@ const MIXED: f64 = 1.05;
 type FitId<'a> = (&'a str, &'a str, i32);
 /// Metrics of a fit by name.
 type FitMetrics<'a> = BTreeMap<&'a str, f64>;
+
+/// How many fits have chains that do not agree.
+pub fn unmixed<'a>(metrics: impl IntoIterator<Item = &'a MetricRow>) -> usize {
+    let of_fit = |row: &&MetricRow| row.metric == RHAT && row.stat == "value" && row.split == "train";
+    let apart = |row: &&MetricRow| row.value.is_some_and(|rhat| rhat.is_nan() || rhat > MIXED);
+    metrics.into_iter().filter(of_fit).filter(apart).count()
+}
 
 /// A table of the diagnostics, and the traces of some fits.
 pub fn chains(context: &RunContext<'_>) -> Markup {

@@ -1,6 +1,6 @@
 //! Ten seconds: how good, how sure, how costly.
 
-use super::{RunContext, plus_minus};
+use super::{RunContext, plus_minus, unmixed};
 use crate::eval::metrics::Metric;
 use crate::report::chart::strip;
 use crate::report::data::PredictionCounts;
@@ -21,7 +21,8 @@ pub fn headline(context: &RunContext<'_>) -> Markup {
         let method = measured.method(stage, &best.cases).map_or("", method_name);
         Some(html! {
             article.card {
-                h3 { (stage) }
+                h3 { @if let Some(target) = context.target(stage) { (target) ", " } (stage) }
+                (verdict(context, &measured, stage, best))
                 p.quiet {
                     @if best.values.is_empty() { (method) } @else { (best.name) }
                     @if groups.len() > 1 { ", the best of " (groups.len()) " by " (metric.name) }
@@ -37,6 +38,34 @@ pub fn headline(context: &RunContext<'_>) -> Markup {
         cards.extend(scored(context));
     }
     html! { @if !cards.is_empty() { div.cards { @for card in cards { (card) } } } }
+}
+
+/// The answer in one sentence, for somebody who reads nothing else.
+fn verdict(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, best: &Group) -> Markup {
+    let stat = |metric: &str| measured.stat(stage, &best.cases, metric).map(|stat| stat.mean);
+    let target = context.target(stage).unwrap_or("the target");
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(stat("r2").map(|r2| match r2 {
+        r2 if r2 <= 0.0 => format!("explains nothing of {target}"),
+        r2 => format!("explains {} of the variance of {target}", percent(r2)),
+    }));
+    parts.extend(stat("rmse").map(|rmse| format!("is usually {} off, in its units (RMSE)", significant(rmse, 3))));
+    let (_, sureness) = judged(context, measured, stage, best);
+    let sureness = sureness.map_or_else(String::new, |sureness| format!(", {}", sureness.words()));
+    parts.extend(
+        stat("coverage_95")
+            .map(|share| format!("puts {} of true values into its 95 % intervals{sureness}", percent(share))),
+    );
+    let Some((last, first)) = parts.split_last() else { return Markup::default() };
+    let sentence = if first.is_empty() { last.clone() } else { format!("{} and {last}", first.join(", ")) };
+    let apart = unmixed(context.run.metrics.iter().filter(|row| best.cases.contains(&row.case)));
+    html! {
+        p.verdict {
+            "The model " (sentence) "."
+            @if apart > 0 { " " span.warn { "The chains of " (apart) " fit(s) have not mixed: train longer before you rely on it." } }
+            @if !context.run.alarms.is_empty() { " " span.warn { "Rows are unlike those of training." } }
+        }
+    }
 }
 
 fn tile(question: &str, figure: impl Render, detail: impl Render) -> Markup {
@@ -60,11 +89,14 @@ fn good(measured: &FoldValues<'_>, stage: &str, best: &Group, metric: &Metric) -
     tile("How good?", figure, html! { (metric.words) ", " (over) (strip(&values, metric.name)) })
 }
 
-/// From all levels where predictions were looked at, or from those that are metrics.
-fn sure(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, best: &Group) -> Markup {
-    let Some(stat) = measured.stat(stage, &best.cases, "coverage_95") else {
-        return tile("How sure?", "–", "no predictive variances");
-    };
+/// What was counted of the predictions, if they were looked at, and how sure they are: from all levels then, else from those
+/// that are metrics.
+fn judged<'a>(
+    context: &RunContext<'a>,
+    measured: &FoldValues<'_>,
+    stage: &str,
+    best: &Group,
+) -> (Option<&'a PredictionCounts>, Option<Sureness>) {
     let level = |metric: &Metric| Some((metric.nominal()?, measured.stat(stage, &best.cases, metric.name)?.mean));
     let metrics = measured.metrics(stage).filter(|metric| metric.name.starts_with("coverage_"));
     let levels: Vec<(f64, f64)> = metrics.filter_map(level).collect();
@@ -81,11 +113,21 @@ fn sure(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, best: 
             Sureness::of(&levels, rows.map(|(_, rows, _)| rows.unsigned_abs()).sum())
         }
     };
+    (looked_at, sureness)
+}
+
+fn sure(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, best: &Group) -> Markup {
+    let Some(stat) = measured.stat(stage, &best.cases, "coverage_95") else {
+        return tile("How sure?", "–", "no predictive variances");
+    };
+    let (looked_at, sureness) = judged(context, measured, stage, best);
     let verdict = sureness.map_or_else(String::new, |sureness| format!(": {}", sureness.words()));
     let tails = looked_at.and_then(|predicted| predicted.tails).filter(Tails::are_heavy);
     let tails = tails.map_or_else(String::new, |tails| format!("; {}", tails.words()));
     let width = measured.stat(stage, &best.cases, "width_95");
-    let width = width.map_or_else(String::new, |width| format!(", on average {} wide", significant(width.mean, 3)));
+    let unit = context.target(stage).map_or_else(String::new, |target| format!(" in units of {target}"));
+    let width =
+        width.map_or_else(String::new, |width| format!(", on average {} wide{unit}", significant(width.mean, 3)));
     tile("How sure?", percent(stat.mean), format!("of true values inside 95 % intervals{width}{verdict}{tails}"))
 }
 

@@ -12,10 +12,12 @@ mod origin;
 mod overview;
 mod paired;
 mod quality;
+mod relevance;
 mod sweep;
 
+pub(super) use chains::unmixed;
 pub(super) use headline::headline;
-pub(super) use overview::{chip, overview};
+pub(super) use overview::{judged, overview};
 
 use super::data::{CaseCost, RunReport};
 use super::number::fixed;
@@ -29,6 +31,8 @@ pub(super) struct PagePart {
     pub title: &'static str,
     /// What is under it; a part without anything is left out.
     pub body: Markup,
+    /// Whether it is closed until somebody wants to know.
+    pub folded: bool,
 }
 
 /// What sections of one run share.
@@ -45,6 +49,7 @@ impl RunContext<'_> {
             ("cases", "Cases", cases::cases(self)),
             ("sweep", "Comparison", sweep::sweep(self)),
             ("fits", "Functions", fits::fits(self)),
+            ("relevance", "Relevance of features", relevance::relevance(self)),
             ("quality", "Predictions", quality::quality(self)),
             ("local", "Local layer", local::local(self)),
             ("chains", "Markov chains", chains::chains(self)),
@@ -53,8 +58,19 @@ impl RunContext<'_> {
             ("checks", "Data checks", checks::checks(self)),
             ("origin", "Pipeline and origin", origin::origin(self)),
         ];
-        let named =
-            parts.into_iter().map(|(name, title, body)| PagePart { id: format!("{}-{name}", self.id), title, body });
+        // What does not say how good the model is, unless there is something wrong with it.
+        let folded = |name: &str| match name {
+            "chains" => unmixed(&self.run.metrics) == 0,
+            "checks" => self.run.warnings.is_empty(),
+            "local" | "cost" | "origin" => true,
+            _ => false,
+        };
+        let named = parts.into_iter().map(|(name, title, body)| PagePart {
+            id: format!("{}-{name}", self.id),
+            title,
+            body,
+            folded: folded(name),
+        });
         named.filter(|part| !part.body.0.is_empty()).collect()
     }
 
@@ -77,16 +93,7 @@ impl RunContext<'_> {
 
     /// The column that an evaluate or predict stage is about.
     pub fn target(&self, stage: &str) -> Option<&str> {
-        let mut ahead: Vec<&str> = vec![stage];
-        // Stages only take what stands before them: this ends.
-        while let Some(id) = ahead.pop() {
-            let Some(stage) = self.run.graph.iter().find(|stage| stage.id == id) else { continue };
-            if let Some(target) = &stage.target {
-                return Some(target);
-            }
-            ahead.extend(stage.inputs.iter().map(String::as_str).filter(|input| *input != id));
-        }
-        None
+        self.run.target(stage)
     }
 
     /// What training cost that an evaluate stage is about, for some cases.

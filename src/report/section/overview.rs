@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// How runs went, how their metrics changed, and how the data of scoring runs drifted.
 pub fn overview(overview: &Overview) -> Vec<PagePart> {
-    let part = |id: &str, title, body| PagePart { id: id.to_owned(), title, body };
+    let part = |id: &str, title, body| PagePart { id: id.to_owned(), title, body, folded: false };
     let parts = [
         part("runs", "Runs", runs(&overview.runs)),
         part("drift", "Drift over scoring runs", drift(&overview.drift)),
@@ -49,8 +49,16 @@ fn missing(runs: &[RunLine]) -> Markup {
     }
 }
 
+/// A status in its colour, which is not green where there are doubts.
+pub fn judged(status: &str, doubts: &[String]) -> Markup {
+    if status == "succeeded" && !doubts.is_empty() {
+        return chip("doubtful", &format!("{status}, {}", doubts.join(", ")));
+    }
+    chip(status, status)
+}
+
 /// A status in its colour.
-pub fn chip(status: &str, words: &str) -> Markup {
+fn chip(status: &str, words: &str) -> Markup {
     let class = match status {
         "succeeded" => "ok",
         "failed" | "damaged" | "alarm" => "no",
@@ -105,7 +113,7 @@ fn lines(runs: &[RunLine]) -> Markup {
         vec![
             TableCell::new(name),
             TableCell::new(run.pipeline.as_deref().unwrap_or("–")),
-            TableCell::new(chip(&run.status, &run.status)),
+            TableCell::new(judged(&run.status, &run.doubts)),
             TableCell::new(to_the_second(run.started)),
             TableCell::number(run.seconds, seconds),
             TableCell::count(run.cases.map(|cases| cases as u64)),

@@ -27,7 +27,7 @@ impl Key {
 
 /// Why work with these parts has to be done, given what was remembered of its place.
 pub fn reason(last: Option<&Json>, now: &Json) -> String {
-    let Some(last) = last else { return "not done yet".to_owned() };
+    let Some(last) = last else { return "first time".to_owned() };
     let mut changes = Vec::new();
     differences("", last, now, &mut changes);
     match changes.len() {
@@ -69,6 +69,6 @@ mod tests {
         let now = json!({"version": 1, "options": {"kernel": "matern32", "ard": false}, "input": hash('b')});
         assert_eq!(reason(Some(&last), &now), "input changed, kernel changed from \"rbf\" to \"matern32\"");
         assert_eq!(reason(Some(&last), &last), "its cached result is gone");
-        assert_eq!(reason(None, &now), "not done yet");
+        assert_eq!(reason(None, &now), "first time");
     }
 }

@@ -6,6 +6,7 @@ mod pace;
 mod record;
 mod spans;
 mod task;
+mod workload;
 
 pub use crate::gp::observer::{ChainProgress, Progress};
 pub use cancel::Cancel;
@@ -14,3 +15,4 @@ pub use pace::Pace;
 pub use record::Record;
 pub use spans::Spans;
 pub use task::{Finished, Listener, Task};
+pub use workload::{Course, Workload};

@@ -67,6 +67,13 @@ impl Record<'_> {
         self.task_event("task_resumed", task, json!({ "iteration": iteration }))
     }
 
+    /// Something that is as it should be, and worth a line.
+    pub fn note(&self, text: &str) -> Result<(), StoreError> {
+        let text = self.redactor.clean(text);
+        self.listener.note(&text);
+        self.event("note", json!({ "text": text }))
+    }
+
     /// Something the user should know.
     pub fn warn(&self, text: &str) -> Result<(), StoreError> {
         let text = self.redactor.clean(text);

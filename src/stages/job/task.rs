@@ -1,5 +1,6 @@
 //! Pieces of work, and what whoever shows a run is told of them: started, how far, finished, careful.
 
+use super::workload::Workload;
 use crate::gp::observer::Progress;
 use std::time::Duration;
 
@@ -60,10 +61,12 @@ pub struct Finished {
 /// Receives what happens. `Sync`, because a fit carries it into threads that only ask whether to stop.
 pub trait Listener: Sync {
     fn run_started(&self, run_id: &str, tasks: u64);
+    /// What the run has to do is known, and what that will cost about.
+    fn planned(&self, _work: Workload) {}
     fn task_started(&self, task: &Task);
     /// Work goes on after an EM iteration that an earlier attempt had finished.
     fn task_resumed(&self, task: &Task, iteration: u64);
-    /// Work goes on; it may take about so long.
+    /// Work goes on; this piece of it may take about so long.
     fn progress(&self, task: &Task, progress: &Progress, left: Option<Duration>);
     fn task_finished(&self, task: &Task, finished: &Finished);
     /// Something that is as it should be, and worth a line.

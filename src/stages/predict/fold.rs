@@ -27,7 +27,8 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
     let columns = model.match_features(&table)?;
     let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
     // Intervals need the variance even when its column is not asked for.
-    let prediction = model.predict(&x, stage.variance || !stage.levels().is_empty())?;
+    let variance = stage.variance || !stage.levels().is_empty();
+    let prediction = model.predict_unless(&|| job.cancel.is_set(), &x, variance)?;
     if !stage.watch(true).is_empty() {
         let (tally, fold) = (tally(&file.meta, &x, &prediction), job.task.fold_number().unwrap_or(0));
         let drift = tally.metrics(&file.meta.feature_names, &file.meta.method, "test", fold);

@@ -13,9 +13,11 @@ pub use options::{IntervalLevel, OnInvalid, Predict};
 pub use predicted::{Predicted, write_predictions_of_run};
 pub use score::check_apart;
 
+use super::cost;
 use super::ingest::Source;
 use super::job::Key;
-use super::split::Folds;
+use super::split::{Folds, Split};
+use super::train::Train;
 use super::{
     Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, PredictionFiles, Preparation,
     RowCheck, Said, Stage, StageError, StageKind, Work, lost,
@@ -29,6 +31,7 @@ use crate::store::{ModelFile, StoreError, read_known};
 use crate::tables::MetricRow;
 use crate::tables::predictions::{self, interval_columns, interval_quantiles};
 use serde_json::json;
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -80,6 +83,16 @@ impl Stage for Predict {
 
     fn targets(&self) -> Vec<(&Path, bool)> {
         self.output.iter().map(|output| (output.path(), self.writes_directory())).collect()
+    }
+
+    fn effort(&self, (rows, features): cost::WorkSize, stages: &[(&str, &dyn Stage)]) -> f64 {
+        let find = |wanted: &str| stages.iter().find(|(id, _)| *id == wanted).map(|(_, stage)| *stage as &dyn Any);
+        let train = find(&self.model).and_then(|stage| stage.downcast_ref::<Train>());
+        let Some(train) = train else { return cost::passing((rows, features)) };
+        let share = train.training_share(stages);
+        // Of rows that are divided, the test rows; of others, all.
+        let tested = if find(&self.input).is_some_and(<dyn Any>::is::<Split>) { 1.0 - share } else { 1.0 };
+        cost::predicting(train, rows * share, (rows * tested, features))
     }
 
     fn missing(&self, context: &Context<'_>) -> Option<PathBuf> {
@@ -238,6 +251,9 @@ impl Predict {
         } else {
             options["on_invalid"] = json!(self.on_invalid);
             options["keep"] = json!(self.keep);
+            if self.origin {
+                options["origin"] = json!(true);
+            }
             options["one_file_per_input"] = json!(self.output.as_ref().map(|_| self.writes_directory()));
         }
         options

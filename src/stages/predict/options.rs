@@ -9,6 +9,7 @@ use std::borrow::Cow;
 /// Predicts the test rows of every fold, or all rows of an input.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own in the language")]
 pub struct Predict {
     /// A train stage, or, with a slash, the directory of a published model.
     pub model: String,
@@ -44,6 +45,10 @@ pub struct Predict {
     /// Columns of the input that are passed through with their own types; for the rows of an ingest stage.
     #[serde(default)]
     pub keep: Vec<String>,
+    /// true: columns of the output say where its scores come from: `model_sha256`, `model_run_id` and `model_version` of the
+    /// model, `run_id` and `scored_at` of the scoring. The footer of the file always does.
+    #[serde(default)]
+    pub origin: bool,
     /// A Parquet file that gets the predictions, replaced in one step; with a slash at its end, a directory that gets one
     /// file per input file. For the rows of an ingest stage.
     #[schemars(length(min = 1))]

@@ -4,7 +4,9 @@ use super::predicted::write_calibration;
 use super::{DRIFT, PREDICTIONS, Predict, watch};
 use crate::stages::ingest::Source;
 use crate::stages::job::Progress;
-use crate::stages::predict::scorer::{FileSink, Layout, MirrorSink, Options, PredictionsSink, Scorer, Sink, Tally};
+use crate::stages::predict::scorer::{
+    FileSink, Layout, MirrorSink, Options, PredictionsSink, ScoreOrigin, Scorer, Sink, Tally,
+};
 use crate::stages::{Collecting, Job, Model, StageError, Work};
 use crate::store::input::{ParquetChunks, Wanted, mirrored, sha256_file};
 use crate::store::lock::real;
@@ -27,12 +29,15 @@ pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, 
 }
 
 fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) -> Result<(Tally, Scorer), StageError> {
-    let Predict { variance, on_invalid, local, .. } = *stage;
-    let options = Options { intervals: stage.levels(), variance, on_invalid, local };
-    let scorer = match &model.file {
-        Some(file) => Scorer::new(file, &model.path, options)?,
-        None => Scorer::new(&ModelFile::load(&model.path)?, &model.path, options)?,
+    let Predict { variance, on_invalid, local, origin, .. } = *stage;
+    let options = Options { intervals: stage.levels(), variance, on_invalid, local, origin };
+    let (scorer, sha256) = if let Some(file) = &model.file {
+        (Scorer::new(file, &model.path, options)?, model.hash.clone())
+    } else {
+        let (file, sha256) = ModelFile::load_hashed(&model.path)?;
+        (Scorer::new(&file, &model.path, options)?, sha256)
     };
+    let origin = ScoreOrigin::new(scorer.meta(), sha256, Some(&job.record.run_id));
     let schema = peek(source.files())?;
     let selection = source.stage.selection(&source.demand);
     let has = |name: &str| selection.wants(name) && schema.columns().iter().any(|column| column.name == name);
@@ -41,7 +46,7 @@ fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) ->
     let others = Wanted { key, target, keep: stage.keep.clone(), ..Wanted::default() };
     let wanted = scorer.wanted(&named, has, "add them to `features` of the ingest stage", others)?;
     let chunks = ParquetChunks::open(source.files().to_vec(), schema, &wanted)?;
-    let (layout, files) = (Layout::new(&scorer, chunks.columns())?, chunks.files());
+    let (layout, files) = (Layout::new(&scorer, chunks.columns(), origin)?, chunks.files());
     let fold = job.task.fold_number().unwrap_or(0);
     let mut sinks: Vec<Box<dyn Sink>> =
         vec![Box::new(PredictionsSink::create(&job.draft.file(PREDICTIONS), layout.clone(), fold)?)];

@@ -7,6 +7,7 @@ mod fits;
 mod hidden;
 mod overview;
 mod predictions;
+mod relevance;
 mod stage;
 mod traces;
 
@@ -95,7 +96,12 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
     let shown = shown(&run);
     if let Some(path) = file(subject, TableKind::Predictions, &mut run.problems) {
         match predictions::count(&path, &shown.predictions) {
-            Ok(predicted) => run.predicted = predicted,
+            Ok(mut predicted) => {
+                for counts in &mut predicted {
+                    counts.target = run.target(&counts.stage).map(str::to_owned);
+                }
+                run.predicted = predicted;
+            }
             Err(error) => run.problems.push(error.to_string()),
         }
     }
@@ -106,6 +112,7 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
         }
     }
     run.fits = fits::fits(subject, &shown.fits, stages);
+    run.relevance = relevance::relevance(subject, &shown.fits, stages);
     match hidden::hidden(subject, &shown.fits) {
         Ok(hidden) => run.hidden = hidden,
         Err(error) => run.problems.push(error.to_string()),

@@ -1,7 +1,7 @@
 //! Many runs at once: a line for each, and a few in detail.
 
 use super::{Subject, VERSION, drift, run_report};
-use crate::report::{Best, DriftPoint, Overview, ReportData, RunCase, RunLine, best_of, distinct, render};
+use crate::report::{Best, DriftPoint, Overview, ReportData, RunCase, RunLine, best_of, distinct, doubts, render};
 use crate::store::history::{History, Run};
 use crate::store::read_known;
 use crate::tables::{MetricRow, TableKind};
@@ -75,6 +75,7 @@ fn line(history: &History, run: &Run, linked: bool) -> (RunLine, Vec<DriftPoint>
         best: best(&rows),
         link,
         problems,
+        doubts: doubts(run.manifest.as_ref().is_some_and(|manifest| !manifest.alarms.is_empty()), &rows),
     };
     let points = drift::points(run.pipeline.as_deref().unwrap_or_default(), &run.id, &rows);
     (line, points)

@@ -237,6 +237,7 @@ impl Counts {
             density: (self.compared > 0).then_some((self.grid, self.cells)),
             stage: self.stage,
             case: self.case,
+            target: None,
             rows: self.rows,
             compared: self.compared,
             missing: self.missing,

@@ -115,6 +115,16 @@ impl Split {
         }
     }
 
+    /// The share of the rows that train, where it is known before they are read, or a guess.
+    pub fn training_share(&self) -> f64 {
+        match self.way() {
+            Way::Holdout { test_fraction, .. } => 1.0 - test_fraction,
+            Way::Kfold { folds, .. } => 1.0 - 1.0 / f64::from(folds.max(1)),
+            Way::Column { .. } => 0.8,
+            Way::All => 1.0,
+        }
+    }
+
     /// Whether every row trains and none is tested.
     pub fn takes_all(&self) -> bool {
         self.way() == Way::All

@@ -74,7 +74,11 @@ pub fn calibrate(
         let global = alone.and_then(|_| Calibration::from_scores(global));
         return Ok(Calibrated { whole: Calibration::from_scores(whole), global });
     }
-    let of = |predictor: &Predictor| Ok(Calibration::from_scores(predictor.left_out(&rows.x, &rows.y, key)?.scores()));
+    let watched: &dyn Observer = observer;
+    let of = |predictor: &Predictor| {
+        let found = predictor.left_out(&rows.x, &rows.y, key, &|| watched.interrupted())?;
+        Ok(Calibration::from_scores(found.scores()))
+    };
     let global = alone.as_ref().map(of).transpose().map_err(|error: GpError| StageError::from(error))?.flatten();
     Ok(Calibrated { whole: of(predictor)?, global })
 }

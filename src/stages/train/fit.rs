@@ -2,14 +2,14 @@
 
 use super::file::Provenance;
 use super::observer::{Checkpoints, FitObserver};
-use super::{Train, checkpoint, deep, model, rows};
+use super::{Train, checkpoint, deep, model, publish, rows};
 use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
 use crate::stages::job::{Record, Task};
 use crate::stages::{Collecting, Context, Job, Stage as _, StageError, Work};
 use crate::store::input::{SourceFile, sha256_file};
-use crate::store::model::{InputDigest, TrainingSummary, publish};
+use crate::store::model::{InputDigest, TrainingSummary};
 use crate::store::{
     CacheEntry, CheckpointFile, InputTable, MODEL_FILE, ModelFile, link_or_copy, read_known, write_rows,
 };
@@ -53,12 +53,17 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let likelihood = likelihood.map_or_else(String::new, |likelihood| format!(", log-likelihood {likelihood:.2}"));
     let outcome = format!("{} rows{likelihood}", train.len());
     let mut warnings = rows::warnings(&table, train);
-    warnings.extend(model.warnings(stage));
+    warnings.extend(model.warnings());
     warnings.extend(deep::skipped_warning(traces.iter().map(|row| row.phase.as_str())));
+    let sampling = model.sampling_warnings(stage);
     let chains: Map<String, Json> =
         model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
     let chains = if chains.is_empty() { Json::Null } else { json!({ "rows": train.len(), "metrics": chains }) };
-    Ok(Work { rows: train.len(), outcome, notes: json!({ "warnings": warnings, "chains": chains }) })
+    Ok(Work {
+        rows: train.len(),
+        outcome,
+        notes: json!({ "warnings": warnings, "sampling": sampling, "chains": chains }),
+    })
 }
 
 /// Where an earlier attempt at the same work left off. Work that is asked for again begins again, unless this very
@@ -114,7 +119,6 @@ fn summary(
 pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
     CheckpointFile::remove(&CheckpointFile::path(&done.record.results, &done.key.hash));
     done.record.add_rows::<TraceRow>(done.task, &read_known(&done.entry.file(TRACES))?)?;
-    done.warn()?;
     let fold = done.task.fold_number().unwrap_or(0);
     let trained = context.stages.iter().filter(|(_, other)| std::ptr::eq(other.kind(), stage.kind())).count();
     let between = (trained > 1).then_some(context.id);
@@ -123,7 +127,7 @@ pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '
     done.record.add_file(&path, sha256_file(&path)?);
     // With a condition it has to wait for the metrics.
     if let (Some(directory), None) = (&stage.publish, &stage.publish_if) {
-        publish(&ModelFile::load(&path)?, directory.path(), stage.publish_keep)?;
+        publish::put(&ModelFile::load(&path)?, (directory.path(), stage.publish_keep), context.id, done.record)?;
     }
     Ok(())
 }

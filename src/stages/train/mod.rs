@@ -17,12 +17,14 @@ mod predictor;
 mod publish;
 mod rows;
 mod tensors;
+mod warnings;
 
 pub use model::{TargetPrediction, TrainedModel};
 pub use options::{Method, Train};
 
 use calibration::Calibrate;
 
+use super::cost;
 use super::job::{Key, Record};
 use super::split::Split;
 use super::{
@@ -52,6 +54,14 @@ pub static KIND: StageKind = StageKind {
 
 fn as_split(stage: &dyn Stage) -> Option<&Split> {
     (stage as &dyn Any).downcast_ref()
+}
+
+impl Train {
+    /// The share of its input's rows that it trains on.
+    pub fn training_share(&self, stages: &[(&str, &dyn Stage)]) -> f64 {
+        let split = stages.iter().find(|(id, _)| *id == self.input).and_then(|(_, stage)| as_split(*stage));
+        split.map_or(1.0, Split::training_share)
+    }
 }
 
 impl Stage for Train {
@@ -101,6 +111,10 @@ impl Stage for Train {
 
     fn memory(&self, _: &Demand, rows: u64, features: u64) -> Option<u64> {
         Some(memory::training(self, rows, features))
+    }
+
+    fn effort(&self, (rows, features): cost::WorkSize, stages: &[(&str, &dyn Stage)]) -> f64 {
+        cost::training(self, (rows * self.training_share(stages), features))
     }
 
     /// With a condition it may rightly be absent.
@@ -168,6 +182,7 @@ impl Stage for Train {
     }
 
     fn complete(&self, context: &Context<'_>, parts: &[CacheEntry], record: &mut Record<'_>) -> Result<(), StageError> {
+        warnings::say(context, KIND.language.name, parts, record)?;
         fit::chain_metrics(self, context, parts, record)
     }
 

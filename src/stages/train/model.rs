@@ -9,6 +9,7 @@ use crate::eval::folds::Fold;
 use crate::gp::baseline::{NearestRows, Ridge, TargetMean};
 use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer};
 use crate::gp::exact;
+use crate::gp::linalg::{Interrupt, go_on};
 use crate::gp::neighbours::LocalFit;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
@@ -30,6 +31,7 @@ pub struct TrainedModel {
 }
 
 /// Predictions in the target's own units.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TargetPrediction {
     pub mean: Vec<f64>,
     pub y_std: Option<Vec<f64>>,
@@ -127,6 +129,25 @@ pub fn check_features(stage: &Train, names: &[String]) -> Result<(), StageError>
     })
 }
 
+/// Rows that a thread predicts between two looks at whether to stop: two tiles.
+const PREDICTED_TOGETHER: usize = 2 * 96;
+
+impl TargetPrediction {
+    /// Adds further rows.
+    fn extend(&mut self, next: Self) {
+        let more = |own: &mut Option<Vec<f64>>, next: Option<Vec<f64>>| {
+            if let (Some(own), Some(next)) = (own, next) {
+                own.extend(next);
+            }
+        };
+        self.mean.extend(next.mean);
+        more(&mut self.y_std, next.y_std);
+        more(&mut self.f_std, next.f_std);
+        more(&mut self.nearest, next.nearest);
+        more(&mut self.global_mean, next.global_mean);
+    }
+}
+
 /// Names in a message.
 const SHOWN_FEATURES: usize = 8;
 
@@ -168,6 +189,30 @@ impl TrainedModel {
         })
     }
 
+    /// The same, part by part, given up between them when that is asked for.
+    pub fn predict_unless(
+        &self,
+        interrupted: Interrupt<'_>,
+        x: &Array2<f64>,
+        variance: bool,
+    ) -> Result<TargetPrediction, StageError> {
+        // Only an exact model takes long enough; a row's result does not depend on the rows beside it.
+        if !matches!(self.predictor, Predictor::Gp { .. }) {
+            return self.predict(x, variance);
+        }
+        let part = PREDICTED_TOGETHER * rayon::current_num_threads().max(1);
+        let mut all: Option<TargetPrediction> = None;
+        for rows in x.axis_chunks_iter(Axis(0), part) {
+            go_on(interrupted)?;
+            let next = self.predict(&rows.to_owned(), variance)?;
+            match &mut all {
+                Some(all) => all.extend(next),
+                None => all = Some(next),
+            }
+        }
+        all.map_or_else(|| self.predict(x, variance), Ok)
+    }
+
     /// The same model without its local layer, if it has one.
     #[must_use]
     pub fn without_local(mut self) -> Self {
@@ -199,9 +244,14 @@ impl TrainedModel {
         self.scaling.std_back(self.noise_variance())
     }
 
-    /// What the user should know about how training with these options went.
-    pub fn warnings(&self, stage: &Train) -> Vec<String> {
-        let mut warnings = self.predictor.warnings(stage);
+    /// What the user should know about how the chains did.
+    pub fn sampling_warnings(&self, stage: &Train) -> Vec<String> {
+        self.predictor.sampling_warnings(stage)
+    }
+
+    /// What else the user should know about how training with these options went.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.predictor.warnings();
         warnings.extend(self.local_fit.as_ref().and_then(local::warning));
         warnings
     }

@@ -11,6 +11,7 @@ use crate::gp::deep::{DeepGp, HiddenLayer};
 use crate::gp::exact::ExactGp;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::leave_one_out::LeaveOneOut;
+use crate::gp::linalg::Interrupt;
 use crate::gp::neighbours::LocalParts;
 use crate::gp::predict::Prediction;
 use crate::gp::random::StreamKey;
@@ -142,9 +143,10 @@ impl Predictor {
         x: &ArrayView2<'_, f64>,
         y: &ArrayView1<'_, f64>,
         key: &StreamKey,
+        interrupted: Interrupt<'_>,
     ) -> Result<LeaveOneOut, GpError> {
         match self {
-            Self::Gp { gp, .. } => gp.left_out(),
+            Self::Gp { gp, .. } => gp.left_out(interrupted),
             Self::Sparse { gp, .. } => gp.left_out(x.view(), y.view(), key),
             Self::Deep { gp, .. } => gp.left_out(x.view(), y.view(), key),
             Self::Baseline(baseline) => baseline.left_out(x.view(), y.view(), key),
@@ -171,14 +173,23 @@ impl Predictor {
         }
     }
 
-    /// What the user should know about how training with these options went.
-    pub fn warnings(&self, stage: &Train) -> Vec<String> {
-        let (mut warnings, jitter, expected) = match self {
-            Self::Gp { gp, .. } => (Vec::new(), gp.jitter(), 0.0),
-            Self::Sparse { gp, .. } => (Vec::new(), gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
-            Self::Deep { gp, .. } => (deep::warnings(&gp.parts().diagnostics, &stage.em), 0.0, 0.0),
+    /// What the user should know about how the chains did.
+    pub fn sampling_warnings(&self, stage: &Train) -> Vec<String> {
+        match self {
+            Self::Deep { gp, .. } => deep::warnings(&gp.parts().diagnostics, &stage.em),
+            Self::Gp { .. } | Self::Sparse { .. } | Self::Baseline(_) => Vec::new(),
+        }
+    }
+
+    /// What else the user should know about how training with these options went.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let (jitter, expected) = match self {
+            Self::Gp { gp, .. } => (gp.jitter(), 0.0),
+            Self::Sparse { gp, .. } => (gp.jitter(), crate::gp::sparse::JITTER * gp.hyper().variance),
+            Self::Deep { .. } => (0.0, 0.0),
             // They are there to be compared with, good or bad.
-            Self::Baseline(_) => return Vec::new(),
+            Self::Baseline(_) => return warnings,
         };
         if jitter > expected * (1.0 + 1e-9) {
             warnings.push(format!(

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
+
 use super::{Manifest, ResultsDir, RunId, StoreError};
 use crate::tables::TableKind;
 
@@ -132,11 +134,13 @@ impl History {
             }
         }
         ids.extend(tables.keys().cloned());
-        let runs = ids.into_iter().map(|id| {
+        let found = ids.into_iter().map(|id| {
             let tables = tables.remove(&id).unwrap_or_default();
-            look_at(&results, id, tables)
+            (id, tables)
         });
-        Ok(Self { runs: runs.collect(), results, foreign })
+        let found: Vec<_> = found.collect();
+        let runs = found.into_par_iter().map(|(id, tables)| look_at(&results, id, tables)).collect();
+        Ok(Self { results, runs, foreign })
     }
 
     /// The run of that name: an id, the beginning of one, or `last`.

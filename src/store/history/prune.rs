@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
+
 use super::sizes::{files_below, freed_bytes, is_plain_file};
 use super::{History, Run, Status, TOMBSTONE, names, read_events};
 use crate::store::{Cache, MODEL_FILE, Manifest, ResultsDir, RunId, StoreError};
@@ -98,7 +100,8 @@ impl Prune {
             Ok(needs) => (CacheAction::Sweep, needs.useless_entries(&results), needs.leftovers(&results)),
             Err(reason) => (CacheAction::Keep { reason }, Vec::new(), Vec::new()),
         };
-        let runs: Vec<RunToRemove> = gone.into_iter().map(|run| run_to_remove(&results, run)).collect();
+        let left = Leavings::of(&results);
+        let runs: Vec<RunToRemove> = gone.into_par_iter().map(|run| run_to_remove(&results, run, &left)).collect();
         let loose: Vec<PathBuf> = entries.iter().chain(&leftovers).flat_map(|path| files_below(path)).collect();
         let bytes = freed_bytes(runs.iter().flat_map(|run| &run.files).chain(&loose));
         Ok(Self { kept: kept.len(), results, runs, kept_back, cache, entries, leftovers, bytes, lock })
@@ -109,6 +112,7 @@ impl Prune {
 fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (BTreeSet<RunId>, Vec<KeptBack>) {
     let mut succeeded: BTreeMap<&Option<String>, usize> = BTreeMap::new();
     let (mut going, mut kept_back) = (BTreeSet::new(), Vec::new());
+    let models = model_directories(&history.results);
     // Newest first, to count the newer ones that succeeded.
     for run in history.runs.iter().rev() {
         let newer = succeeded.entry(&run.pipeline).or_default();
@@ -117,7 +121,7 @@ fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (B
         if !selected {
             continue;
         }
-        if let Some(link) = linked(&history.results, run) {
+        if let Some(link) = linked(&history.results, run, &models) {
             let reason = format!("{} is a link: what it leads to is not this directory's", link.display());
             kept_back.push(KeptBack { id: run.id.clone(), reason });
         } else if seen_lately(&history.results, run, now) {
@@ -127,8 +131,9 @@ fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (B
             going.insert(run.id.clone());
         }
     }
+    let readers = readers(history, &going);
     // A run that is kept back may need others in turn.
-    while let Some((needed, by)) = needed_by_kept(history, &going) {
+    while let Some((needed, by)) = needed_by_kept(&readers, &going) {
         going.remove(&needed);
         kept_back.push(KeptBack { id: needed, reason: format!("run {by}, which is kept, reads its files") });
     }
@@ -136,9 +141,8 @@ fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (B
 }
 
 /// A directory of the run that is a link: what lies there may be anybody's.
-fn linked(results: &ResultsDir, run: &Run) -> Option<PathBuf> {
-    let models = results.root().join("models");
-    let of_models = names(&models).into_iter().map(|pipeline| models.join(pipeline).join(run.id.as_str()));
+fn linked(results: &ResultsDir, run: &Run, models: &[PathBuf]) -> Option<PathBuf> {
+    let of_models = models.iter().map(|pipeline| pipeline.join(run.id.as_str()));
     of_models.chain([results.run_dir(&run.id)]).find(|directory| directory.is_symlink())
 }
 
@@ -166,16 +170,42 @@ fn seen_lately(results: &ResultsDir, run: &Run, now: Timestamp) -> bool {
     now.micros() - last.micros() < MICROS_PER_DAY
 }
 
-/// A run to remove whose files a kept run reads, by its id in the names of inputs or in the resolved pipeline.
-fn needed_by_kept(history: &History, going: &BTreeSet<RunId>) -> Option<(RunId, RunId)> {
-    history.runs.iter().filter(|run| !going.contains(&run.id)).find_map(|run| {
-        let mut text = fs::read_to_string(history.results.resolved_path(&run.id)).unwrap_or_default();
+/// Where the models of each pipeline are.
+fn model_directories(results: &ResultsDir) -> Vec<PathBuf> {
+    let models = results.root().join("models");
+    names(&models).into_iter().map(|pipeline| models.join(pipeline)).collect()
+}
+
+/// Every run with the others that it names, in its inputs or in the resolved pipeline; none where nothing goes anyway.
+fn readers<'a>(history: &'a History, going: &BTreeSet<RunId>) -> Vec<(&'a RunId, BTreeSet<RunId>)> {
+    if going.is_empty() {
+        return Vec::new();
+    }
+    let named = |run: &'a Run| {
+        let mut named = runs_named(&fs::read_to_string(history.results.resolved_path(&run.id)).unwrap_or_default());
         for input in run.manifest.iter().flat_map(|manifest| &manifest.inputs) {
-            text.push_str(&input.path);
-            text.push('\n');
+            named.extend(runs_named(&input.path));
         }
-        let needed = going.iter().find(|id| text.contains(id.as_str()))?;
-        Some((needed.clone(), run.id.clone()))
+        (&run.id, named)
+    };
+    history.runs.par_iter().map(named).collect()
+}
+
+/// The names of runs in a text.
+fn runs_named(text: &str) -> BTreeSet<RunId> {
+    // Every name has these two between its time and its hash.
+    const MIDDLE: &str = "Z-";
+    const BEFORE: usize = 21;
+    const AFTER: usize = 8;
+    let name = |(at, _): (usize, &str)| text.get(at.checked_sub(BEFORE)?..at + AFTER)?.parse().ok();
+    text.match_indices(MIDDLE).filter_map(name).collect()
+}
+
+/// A run to remove whose files a kept run reads.
+fn needed_by_kept(readers: &[(&RunId, BTreeSet<RunId>)], going: &BTreeSet<RunId>) -> Option<(RunId, RunId)> {
+    readers.iter().filter(|(id, _)| !going.contains(id)).find_map(|(id, named)| {
+        let needed = named.iter().find(|named| going.contains(named))?;
+        Some((needed.clone(), (*id).clone()))
     })
 }
 
@@ -222,7 +252,8 @@ impl Needs {
         let cache = Cache::new(results);
         let useless =
             |(_, name): &(PathBuf, String)| is_key(name) && !(self.entries.contains(name) && cache.contains(name));
-        all.filter(useless).map(|(path, _)| path).collect()
+        let all: Vec<(PathBuf, String)> = all.collect();
+        all.into_par_iter().filter(useless).map(|(path, _)| path).collect()
     }
 
     /// With the cache locked nobody writes to a draft: what is there was left by a run that was killed.
@@ -249,13 +280,12 @@ fn is_key(name: &str) -> bool {
 }
 
 /// The files of a run by the layout, and what else lies between them.
-fn run_to_remove(results: &ResultsDir, run: &Run) -> RunToRemove {
+fn run_to_remove(results: &ResultsDir, run: &Run, left: &Leavings) -> RunToRemove {
     let (mut files, mut foreign) = (Vec::new(), Vec::new());
     files.extend(run.tables.values().filter(|file| is_plain_file(file)).cloned());
-    files.extend(temporary_tables(results, &run.id));
-    let models = results.root().join("models");
-    for pipeline in names(&models) {
-        let directory = models.join(pipeline).join(run.id.as_str());
+    files.extend(left.tables.get(&run.id).into_iter().flatten().cloned());
+    for pipeline in &left.models {
+        let directory = pipeline.join(run.id.as_str());
         for file in files_below(&directory) {
             let ours = file.file_name().is_some_and(|name| name == MODEL_FILE || is_temporary(&name.to_string_lossy()));
             let depth = file.strip_prefix(&directory).map_or(0, |inside| inside.components().count());
@@ -281,20 +311,49 @@ fn is_earlier_manifest(name: &str) -> bool {
     number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Table files that a killed run was writing.
-fn temporary_tables(results: &ResultsDir, id: &RunId) -> Vec<PathBuf> {
-    let (start, mut found) = (format!(".{id}.parquet."), Vec::new());
-    for kind in TableKind::ALL {
-        let table = results.table_dir(kind);
-        for pipeline in names(&table) {
-            let directory = table.join(pipeline).join(format!("run_date={}", id.run_date()));
-            let ours = names(&directory).into_iter().filter(|name| name.starts_with(&start) && is_temporary(name));
-            found.extend(ours.map(|name| directory.join(name)));
+/// What is looked for once and not again for every run.
+struct Leavings {
+    /// Where the models of each pipeline are.
+    models: Vec<PathBuf>,
+    /// Table files that killed runs were writing.
+    tables: BTreeMap<RunId, Vec<PathBuf>>,
+}
+
+impl Leavings {
+    fn of(results: &ResultsDir) -> Self {
+        let mut tables: BTreeMap<RunId, Vec<PathBuf>> = BTreeMap::new();
+        let below =
+            |directory: &PathBuf| names(directory).into_iter().map(|name| directory.join(name)).collect::<Vec<_>>();
+        let pipelines = TableKind::ALL.into_iter().flat_map(|kind| below(&results.table_dir(kind)));
+        for date in pipelines.flat_map(|pipeline| below(&pipeline)) {
+            for name in names(&date) {
+                let id = name.strip_prefix('.').and_then(|name| name.split_once(".parquet.")).map(|(id, _)| id);
+                let Some(id) = id.filter(|_| is_temporary(&name)).and_then(|id| id.parse::<RunId>().ok()) else {
+                    continue;
+                };
+                if date.ends_with(format!("run_date={}", id.run_date())) {
+                    tables.entry(id).or_default().push(date.join(name));
+                }
+            }
         }
+        Self { models: model_directories(results), tables }
     }
-    found
 }
 
 fn is_temporary(name: &str) -> bool {
     name.starts_with('.') && Path::new(name).extension().is_some_and(|extension| extension == "tmp")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_runs_are_found_in_a_text() {
+        let (one, two) = ("20261116T022530123456Z-3f9a1c", "20261117T022530123456Z-000000");
+        let text = format!("x: ../results/models/p/{one}/default\ny{two}z Z-3f9a1c é21116T022530123456Z-3f9a1c {one}");
+        let found: Vec<String> = runs_named(&text).iter().map(ToString::to_string).collect();
+        assert_eq!(found, [one, two]);
+        assert!(runs_named("Z-").is_empty() && runs_named("").is_empty());
+    }
 }

@@ -10,6 +10,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMeta
 use parquet::file::reader::Length as _;
 
 use super::InputFile;
+use super::cipher::has_encrypted_columns;
 use super::column::{same_kind, same_number};
 use super::source::{Contents, source_of};
 use crate::store::StoreError;
@@ -153,7 +154,7 @@ fn check_codecs(path: &Path, metadata: &ParquetMetaData) -> Result<(), StoreErro
 pub(super) fn damaged(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
     let text = error.to_string();
     StoreError::while_reading(path, &text, || {
-        if text.to_lowercase().contains("encrypt") {
+        if text.to_lowercase().contains("encrypt") || has_encrypted_columns(path) {
             return encrypted(path);
         }
         StoreError::invalid(path, format!("not readable as Parquet: {text}"), DAMAGED)

@@ -1,5 +1,6 @@
 //! The HTML report: the stage, the command, results in any state, and what a browser shows.
 
+mod boss;
 mod browser;
 mod command;
 mod local;

@@ -1,6 +1,6 @@
 //! Jobs that die, disks that are full, inputs that vanish.
 
-use super::{GP, published, rows};
+use super::{GP, content, published, rows};
 use crate::locks::SmallDisk;
 use crate::sandbox::{Ran, Sandbox};
 use std::fs;
@@ -23,25 +23,26 @@ fn killed(sandbox: &Sandbox, arguments: &str, output: &str, clean: &[&str]) {
     let start = Instant::now();
     sandbox.run(arguments).succeeded();
     let whole = start.elapsed();
-    let new = fs::read(&target).unwrap();
-    let old = fs::read(sandbox.path("rows.parquet")).unwrap();
+    let new = content(&target);
+    let earlier = sandbox.path("rows.parquet");
+    let old = content(&earlier);
     let directory = target.parent().unwrap();
     let mut unfinished = 0;
     for moment in moments(20) {
         for place in clean {
             let _ = fs::remove_dir_all(sandbox.path(place));
         }
-        fs::write(&target, &old).unwrap();
+        fs::copy(&earlier, &target).unwrap();
         let words = arguments.split(' ');
         let mut job = sandbox.command().args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_secs_f64(whole.as_secs_f64() * moment));
         job.kill().unwrap();
         job.wait().unwrap();
-        let found = fs::read(&target).unwrap();
+        let found = content(&target);
         assert!(found == old || found == new, "killed after {moment} of the time: a file that is neither");
         unfinished += u32::from(found == old);
         sandbox.run(arguments).succeeded();
-        assert_eq!(fs::read(&target).unwrap(), new, "killed after {moment} of the time, then run again");
+        assert!(content(&target) == new, "killed after {moment} of the time, then run again");
         let left: Vec<String> = fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())

@@ -5,6 +5,7 @@ mod bits;
 mod examples;
 mod ipc;
 mod kill;
+mod origin;
 mod pipelines;
 mod refuse;
 mod spark;
@@ -53,6 +54,14 @@ pub fn rows(path: &Path, keys: impl IntoIterator<Item = i64>) {
         ("a", column(|i| values(i).0)),
     ];
     write_columns(path, columns).unwrap();
+}
+
+/// Everything in a Parquet file but its footer, which says when scores were made.
+pub fn content(path: &Path) -> Vec<(String, ArrayRef)> {
+    let (schema, batches) = open_batches(path).unwrap();
+    let batches: Vec<_> = batches.map(Result::unwrap).collect();
+    let whole = arrow::compute::concat_batches(&schema, &batches).unwrap();
+    schema.fields().iter().zip(whole.columns()).map(|(field, column)| (field.name().clone(), column.clone())).collect()
 }
 
 /// Bits of mean and standard deviation by key; `None` where they are null.

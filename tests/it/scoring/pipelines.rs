@@ -1,6 +1,6 @@
 //! `predict` with a published model, drift metrics, and publishing.
 
-use super::{GP, published, rows, scores};
+use super::{GP, content, published, rows, scores};
 use crate::sandbox::{SMALL, Sandbox};
 use std::fs;
 use std::path::PathBuf;
@@ -33,8 +33,8 @@ fn a_pipeline_scores_what_the_command_scores_and_says_how_the_rows_drift() {
     sandbox.run("run score.yaml --quiet").succeeded();
     let options = "--key id --intervals 0.9 --keep other --quiet";
     sandbox.run(&format!("score --model models/m --input inbox --output by-hand.parquet {options}")).succeeded();
-    let bytes = |name: &str| fs::read(sandbox.path(name)).unwrap();
-    assert_eq!(bytes("scores/out.parquet"), bytes("by-hand.parquet"));
+    let content = |name: &str| content(&sandbox.path(name));
+    assert!(content("scores/out.parquet") == content("by-hand.parquet"));
     let table = read_predictions(&newest(&sandbox, "predictions")).unwrap();
     assert_eq!((table.rows(), table.split.as_str(), table.stage.as_str()), (1000, "score", "scores"));
     let known = scores(&sandbox.path("scores/out.parquet"));
@@ -61,7 +61,7 @@ fn a_pipeline_scores_what_the_command_scores_and_says_how_the_rows_drift() {
     assert_eq!(modified(), before);
     fs::remove_file(sandbox.path("scores/out.parquet")).unwrap();
     sandbox.run("run score.yaml --quiet").succeeded();
-    assert_eq!(bytes("scores/out.parquet"), bytes("by-hand.parquet"));
+    assert!(content("scores/out.parquet") == content("by-hand.parquet"));
     assert_eq!(metrics(&sandbox).len(), drift.len(), "drift is in every run's table");
 }
 
@@ -75,13 +75,13 @@ fn backfill_by_matrix_and_by_set() {
         .replace("path: inbox", "path: \"inbox/date=${params.date}\"");
     sandbox.write("day.yaml", &one);
     sandbox.run("run day.yaml --quiet --set date=2026-11-15").succeeded();
-    let day = fs::read(sandbox.path("scores/date=2026-11-15/scores.parquet")).unwrap();
+    let day = content(&sandbox.path("scores/date=2026-11-15/scores.parquet"));
     let all = one
         .replace("params: { date: none }", "matrix: { date: [2026-11-14, 2026-11-15] }")
         .replace("params.", "matrix.");
     sandbox.write("all.yaml", &all.replace("name: score", "name: backfill"));
     sandbox.run("run all.yaml --quiet").succeeded();
-    assert_eq!(fs::read(sandbox.path("scores/date=2026-11-15/scores.parquet")).unwrap(), day);
+    assert!(content(&sandbox.path("scores/date=2026-11-15/scores.parquet")) == day);
     assert_eq!(scores(&sandbox.path("scores/date=2026-11-14/scores.parquet")).len(), 40);
     // One file for all dates would be overwritten.
     sandbox.write("same.yaml", &all.replace("scores/date=${matrix.date}/scores.parquet", "scores/all.parquet"));

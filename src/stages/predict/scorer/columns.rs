@@ -1,6 +1,6 @@
 //! Scores as columns, in the two layouts that are written: files of scores, and the predictions table.
 
-use super::{Scorer, StageError};
+use super::{ScoreOrigin, Scorer, StageError};
 use crate::store::StoreError;
 use crate::store::input::{Columns, text};
 use crate::tables::predictions::PredictionBlock;
@@ -8,6 +8,7 @@ use crate::tables::{TableError, predictions};
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int32Array, Int64Array, RecordBatch};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The numbers that every score has, in order.
@@ -113,11 +114,15 @@ pub struct Layout {
     kept: Vec<bool>,
     quantiles: Vec<String>,
     fields: Vec<FieldRef>,
+    origin: ScoreOrigin,
+    /// Whether the origin is in columns too.
+    shows_origin: bool,
 }
 
 impl Layout {
     /// What this model's scores of these columns look like.
-    pub fn new(scorer: &Scorer, columns: &Columns) -> Result<Self, StageError> {
+    pub fn new(scorer: &Scorer, columns: &Columns, origin: ScoreOrigin) -> Result<Self, StageError> {
+        let shows_origin = scorer.options.origin;
         let number = |name: &str| Field::new(name, DataType::Float64, true);
         let mut fields: Vec<Field> = vec![match &columns.key {
             Some(key) => key.clone(),
@@ -131,6 +136,9 @@ impl Layout {
             .map(|field| columns.key.as_ref().is_none_or(|key| key.name() != field.name()))
             .collect();
         fields.extend(columns.keep.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(field, _)| field.clone()));
+        if shows_origin {
+            fields.extend(ScoreOrigin::fields());
+        }
         let mut names: Vec<&String> = fields.iter().map(Field::name).collect();
         names.sort_unstable();
         if let Some([name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -139,13 +147,21 @@ impl Layout {
                 hint: "rename the column in the input, or leave it out of `keep`".to_owned(),
             });
         }
+        let metadata: HashMap<String, String> = origin.footer().into_iter().collect();
         Ok(Self {
-            schema: Arc::new(Schema::new(fields)),
+            schema: Arc::new(Schema::new_with_metadata(fields, metadata)),
             keyed: columns.key.is_some(),
             kept,
             quantiles: scorer.quantile_names().map(str::to_owned).collect(),
             fields: columns.keep.iter().map(|field| Arc::new(field.clone())).collect(),
+            origin,
+            shows_origin,
         })
+    }
+
+    /// What the footer of a file of scores says.
+    pub fn footer(&self) -> Vec<(String, String)> {
+        self.origin.footer()
     }
 
     /// A batch of a file of scores; row numbers are counted from the one given.
@@ -160,6 +176,9 @@ impl Layout {
         columns.extend(
             scored.keep.iter().zip(&self.kept).filter(|(_, kept)| **kept).map(|(column, _)| Arc::clone(column)),
         );
+        if self.shows_origin {
+            columns.extend(self.origin.columns(scored.row.len()));
+        }
         let arrow = |source| StoreError::from(TableError::Arrow { table: "scores", source });
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(arrow)?)
     }

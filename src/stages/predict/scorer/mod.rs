@@ -5,11 +5,13 @@
 
 mod columns;
 mod drift;
+mod origin;
 mod sink;
 
 use columns::Numbers;
 pub use columns::{Layout, Scored};
 pub use drift::Tally;
+pub use origin::ScoreOrigin;
 pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
 
 use super::quantiles;
@@ -40,6 +42,8 @@ pub struct Options {
     pub on_invalid: OnInvalid,
     /// With the model's local layer, if it has one.
     pub local: bool,
+    /// With columns that say where scores come from.
+    pub origin: bool,
 }
 
 /// A model ready to score, with what it knows of its training.
@@ -53,6 +57,11 @@ pub struct Scorer {
 }
 
 impl Scorer {
+    /// What the model says of itself.
+    pub fn meta(&self) -> &ModelMeta {
+        &self.meta
+    }
+
     /// The model of a file; `path` is for messages.
     pub fn new(file: &ModelFile, path: &Path, options: Options) -> Result<Self, StageError> {
         let model = TrainedModel::from_file(file, path)?;

@@ -25,7 +25,7 @@ pub struct FileSink {
 impl FileSink {
     /// A file that appears when it is finished.
     pub fn create(path: &Path, layout: Layout) -> Result<Self, StageError> {
-        Ok(Self { file: ParquetSink::create(path, &layout.schema, &[])?, layout })
+        Ok(Self { file: ParquetSink::create(path, &layout.schema, &layout.footer())?, layout })
     }
 }
 
@@ -67,7 +67,7 @@ impl Sink for MirrorSink {
         if self.open.as_ref().is_none_or(|(file, ..)| *file != scored.file) {
             self.close()?;
             let target = self.targets.get(scored.file).map_or(Path::new("scores.parquet"), PathBuf::as_path);
-            let file = ParquetSink::create(target, &self.layout.schema, &[])?;
+            let file = ParquetSink::create(target, &self.layout.schema, &self.layout.footer())?;
             self.open = Some((scored.file, file, scored.first_of_file));
         }
         let Some((_, file, first)) = &mut self.open else { return Ok(()) };
