@@ -7,7 +7,7 @@ use super::print;
 use super::progress::ProgressBars;
 use super::summary;
 use crate::engine::Plan;
-use crate::engine::{self, Resume, RunOptions, Selected};
+use crate::engine::{self, Resume, RunOptions, Selected, Shard};
 use crate::stages::job::Cancel;
 use crate::startup;
 use crate::store::RunId;
@@ -36,6 +36,9 @@ pub struct Args {
     /// Go on with a run that was interrupted or failed: this one, or the latest
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     resume: Option<String>,
+    /// Do this share of the tasks, such as 0/4 to 3/4, and leave the results in the cache; a run without it collects them
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["from", "to", "only", "resume"])]
+    shard: Option<Shard>,
     /// When a case fails, finish the others
     #[arg(long)]
     keep_going: bool,
@@ -78,15 +81,18 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let outcome = engine::run(&plan, &options, &cancel, &progress);
     progress.finish();
     let summary = outcome.map_err(|failure| {
-        let resume =
-            failure.run_id.map_or_else(String::new, |run_id| format!("\nto go on: {}", resume_command(&run_id)));
+        let go_on = |run_id: &String| format!("\nto go on: {}", go_on_command(run_id, args.shard.is_some()));
+        let resume = failure.run_id.as_ref().map_or_else(String::new, go_on);
         Failure::from(*failure.error).map_message(|text| plan.redactor.clean(&format!("{text}{resume}")))
     })?;
-    print(&plan.redactor.clean(&summary::describe(&plan, &summary)))?;
+    let text = args
+        .shard
+        .map_or_else(|| summary::describe(&plan, &summary), |shard| summary::describe_shard(&plan, &summary, shard));
+    print(&plan.redactor.clean(&text))?;
     if summary.failures.is_empty() {
         return alarms(&summary.alarms).map_err(|failure| failure.map_message(|text| plan.redactor.clean(text)));
     }
-    let (failed, resume) = (summary.failures.len(), resume_command(&summary.run_id));
+    let (failed, resume) = (summary.failures.len(), go_on_command(&summary.run_id, args.shard.is_some()));
     let text = format!("stride-pipe: {failed} case(s) failed:\n{}\nto go on: {resume}", summary.failures.join("\n"));
     Err(Failure::new(exit::STAGE_FAILED, plan.redactor.clean(&text)))
 }
@@ -129,6 +135,7 @@ fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
         },
         keep_going: args.keep_going,
         lock_timeout: args.lock_timeout,
+        shard: args.shard,
     })
 }
 
@@ -152,8 +159,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "write a whole number and a unit: 30s, 10m or 2h".to_owned())
 }
 
-/// The command line again, with `--resume RUN` instead of any other.
-fn resume_command(run_id: &str) -> String {
+/// The command line again, with `--resume RUN` instead of any other; a shard finds in the cache what it did.
+fn go_on_command(run_id: &str, is_shard: bool) -> String {
+    if is_shard {
+        return command_line();
+    }
     let mut words: Vec<String> = Vec::new();
     let mut arguments = arguments().peekable();
     while let Some(word) = arguments.next() {

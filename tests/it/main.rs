@@ -74,6 +74,7 @@ mod sandbox;
 mod schema;
 mod scoring;
 mod secrets;
+mod shards;
 mod spec_messages;
 mod splits;
 mod startup;
