@@ -41,7 +41,9 @@ fn values<T: Copy + Ord>(rows: &[usize], of: &[T]) -> BTreeSet<T> {
 
 fn counts(rows: &[usize], of: &[u32]) -> BTreeMap<u32, usize> {
     let mut counts = BTreeMap::new();
-    rows.iter().for_each(|row| *counts.entry(of[*row]).or_default() += 1);
+    for row in rows {
+        *counts.entry(of[*row]).or_default() += 1;
+    }
     counts
 }
 
@@ -148,7 +150,9 @@ proptest! {
         prop_assert!(pairs.windows(2).all(sound));
         if pairs.windows(2).all(|pair| pair[0].0 < pair[1].0) {
             let mut sizes = vec![0_usize; parts];
-            strata.iter().for_each(|stratum| sizes[*stratum as usize] += 1);
+            for stratum in &strata {
+                sizes[*stratum as usize] += 1;
+            }
             prop_assert!(sizes.iter().all(|size| (values.len() / parts..=values.len().div_ceil(parts)).contains(size)));
         }
     }

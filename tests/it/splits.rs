@@ -15,7 +15,7 @@ const ROWS: i64 = 80;
 fn orders() -> Vec<(&'static str, ArrayRef)> {
     let floats = |value: fn(i64) -> f64| Arc::new(Float64Array::from_iter_values((0..ROWS).map(value))) as ArrayRef;
     let customer = |row: i64| format!("c{}", (row * 7) % 16);
-    let region = |row: i64| (row % 9 != 4).then(|| if row % 4 == 0 { "north" } else { "south" });
+    let region = |row: i64| (row % 9 != 4).then_some(if row % 4 == 0 { "north" } else { "south" });
     vec![
         ("order", Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| 1000 + row)))),
         ("customer", Arc::new(StringArray::from_iter_values((0..ROWS).map(customer)))),
@@ -123,7 +123,7 @@ fn the_hash_of_a_key_decides() {
         (u64::from_be_bytes(digest[..8].try_into().unwrap()) as f64) < 0.3 * 2_f64.powi(64)
     };
     let expected: Vec<usize> = (0..ROWS as usize).filter(is_test).collect();
-    assert_eq!(run("hash: { key: order, test_fraction: 0.3 }").0, [expected.clone()]);
+    assert_eq!(run("hash: { key: order, test_fraction: 0.3 }").0, std::slice::from_ref(&expected));
     // Whatever the seed, and in whatever type.
     let mut columns = orders();
     columns[0].1 = Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| (1000 + row).to_string())));
