@@ -139,7 +139,7 @@ fn check_gate(stages: &[Entry], stage: &Entry, options: &Node, problems: &mut Di
     if let Err(detail) = Gate::parse(condition)
         && !contains_reference(condition)
     {
-        let help = "write `METRIC < NUMBER` (or <=, >, >=); join several with `and`";
+        let help = "write `METRIC < NUMBER` or `METRIC < published` (or <=, >, >=); join several with `and`";
         problems.push(Diagnostic::new(origin, format!("`publish_if`: {detail}")).help(help));
     }
     if options.entry("publish").is_none() {
