@@ -108,6 +108,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             resume: Resume::No,
             selected: Selected::default(),
             keep_going: false,
+            shard: None,
             lock_timeout: args.lock_timeout,
         },
     };

@@ -8,7 +8,7 @@ use super::progress::ProgressBars;
 use super::signals;
 use super::summary;
 use crate::engine::Plan;
-use crate::engine::{self, Resume, RunOptions, Selected};
+use crate::engine::{self, Resume, RunOptions, Selected, Shard};
 use crate::startup;
 use crate::store::RunId;
 use crate::text::{self, nearest};
@@ -35,6 +35,9 @@ pub struct Args {
     /// Go on with a run that was interrupted or failed: this one, or the latest
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     resume: Option<String>,
+    /// Do this share of the tasks, such as 0/4 to 3/4, and leave the results in the cache; a run without it collects them
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["from", "to", "only", "resume"])]
+    shard: Option<Shard>,
     /// When a case fails, finish the others
     #[arg(long)]
     keep_going: bool,
@@ -73,19 +76,24 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let mut options = options(args, &plan)?;
     let (progress, threads) = args.work.start()?;
     options.threads = threads;
-    let (started, redactor) = (progress.started(), plan.redactor.clone());
-    let cancel = signals::listen(move || started.get().map_or_else(String::new, |run| redactor.clean(&to_go_on(run))))?;
+    let (started, redactor, is_shard) = (progress.started(), plan.redactor.clone(), args.shard.is_some());
+    let cancel = signals::listen(move || {
+        started.get().map_or_else(String::new, |run| redactor.clean(&to_go_on(run, is_shard)))
+    })?;
     let outcome = engine::run(&plan, &options, &cancel, &progress);
     progress.finish();
     let summary = outcome.map_err(|failure| {
-        let resume = failure.run_id.map_or_else(String::new, |run_id| to_go_on(&run_id));
+        let resume = failure.run_id.map_or_else(String::new, |run_id| to_go_on(&run_id, args.shard.is_some()));
         Failure::from(*failure.error).map_message(|text| plan.redactor.clean(&format!("{text}{resume}")))
     })?;
-    print(&plan.redactor.clean(&summary::describe(&plan, &summary)))?;
+    let text = args
+        .shard
+        .map_or_else(|| summary::describe(&plan, &summary), |shard| summary::describe_shard(&plan, &summary, shard));
+    print(&plan.redactor.clean(&text))?;
     if summary.failures.is_empty() {
         return alarms(&summary.alarms).map_err(|failure| failure.map_message(|text| plan.redactor.clean(text)));
     }
-    let (failed, resume) = (summary.failures.len(), to_go_on(&summary.run_id));
+    let (failed, resume) = (summary.failures.len(), to_go_on(&summary.run_id, args.shard.is_some()));
     let text = format!("stride-pipe: {failed} case(s) failed:\n{}{resume}", summary.failures.join("\n"));
     Err(Failure::new(exit::STAGE_FAILED, plan.redactor.clean(&text)))
 }
@@ -128,6 +136,7 @@ fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
         },
         keep_going: args.keep_going,
         lock_timeout: args.lock_timeout,
+        shard: args.shard,
     })
 }
 
@@ -152,12 +161,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// The line that says how to go on with a run.
-fn to_go_on(run_id: &str) -> String {
-    format!("\nto go on: {}", resume_command(run_id))
+fn to_go_on(run_id: &str, is_shard: bool) -> String {
+    format!("\nto go on: {}", go_on_command(run_id, is_shard))
 }
 
-/// The command line again, with `--resume RUN` instead of any other.
-fn resume_command(run_id: &str) -> String {
+/// The command line again, with `--resume RUN` instead of any other; a shard finds in the cache what it did.
+fn go_on_command(run_id: &str, is_shard: bool) -> String {
+    if is_shard {
+        return command_line();
+    }
     let mut words: Vec<String> = Vec::new();
     let mut arguments = arguments().peekable();
     while let Some(word) = arguments.next() {

@@ -1,7 +1,7 @@
 //! What a run prints when it is done: the headline metrics of every case, and where the tables are.
 
 use super::grid::Grid;
-use crate::engine::{Plan, Summary};
+use crate::engine::{Plan, Shard, Summary};
 use crate::eval::metrics::{METRICS, Metric};
 use crate::stages::ingest::Ingest;
 use crate::tables::MetricRow;
@@ -44,6 +44,16 @@ pub fn describe(plan: &Plan, summary: &Summary) -> String {
         let _ = writeln!(out, "report: {}", report.display());
     }
     out
+}
+
+/// What a share of the work did, and what comes after.
+pub fn describe_shard(plan: &Plan, summary: &Summary, shard: Shard) -> String {
+    let Summary { run_id, done, cached, others, .. } = summary;
+    format!(
+        "run {run_id}, shard {shard}: {done} task(s) done, {cached} taken from the cache, {others} left to other shards\n\
+         when all shards are done, `stride-pipe run {}` collects the results\n",
+        plan.file
+    )
 }
 
 /// Labels beside their numbers, or above them where both do not fit.

@@ -123,6 +123,9 @@ fn remarks(column: &Inspected) -> String {
             (false, false) => String::new(),
         };
     }
+    if let Some(span) = &column.span {
+        return span.clone();
+    }
     let value =
         |(value, count): &(Option<String>, u64)| format!("{} {count}", cell(value.as_deref().unwrap_or("null")));
     let mut values: Vec<String> = column.values.iter().take(SHOWN_VALUES).map(value).collect();

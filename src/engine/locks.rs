@@ -2,8 +2,10 @@
 
 use super::error::RunError;
 use super::plan::Plan;
+use super::run::RunOptions;
 use crate::pipeline::Redactor;
 use crate::stages::job::{Cancel, Listener};
+use crate::store::host;
 use crate::store::lock::{Claims, Lock, pipeline_lock};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,15 +16,21 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 /// tried to begin, and saw the directory's, gives them back at once.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Takes every lock that the plan needs, waiting up to `timeout` for all of them together.
+/// Takes every lock that the plan needs, waiting for all of them together. Shards have the pipeline together, and replace
+/// nothing in place.
 pub fn acquire(
     plan: &Plan,
-    timeout: Duration,
+    options: &RunOptions,
     cancel: &Cancel,
     listener: &dyn Listener,
 ) -> Result<Vec<Lock>, RunError> {
-    let mut claims = Claims::default();
-    claims.add_lock(pipeline_lock(&plan.results, &plan.name));
+    let (mut claims, timeout) = (Claims::default(), options.lock_timeout);
+    let pipeline = pipeline_lock(&plan.results, &plan.name);
+    if options.shard.is_some() {
+        claims.add_shared(pipeline);
+        return acquire_all(&claims, timeout, cancel, listener, &plan.redactor);
+    }
+    claims.add_lock(pipeline);
     for stage in plan.cases.iter().flat_map(|case| &case.stages) {
         for (target, below) in stage.stage.targets() {
             claims.add_target(target, below)?;
@@ -42,7 +50,8 @@ pub fn acquire_all(
     listener: &dyn Listener,
     redactor: &Redactor,
 ) -> Result<Vec<Lock>, RunError> {
-    let owner = format!("process {} since {}", std::process::id(), crate::tables::Timestamp::now());
+    let (process, since) = (std::process::id(), crate::tables::Timestamp::now());
+    let owner = format!("process {process} on {} since {since}", host());
     let mut patience =
         Patience { deadline: Instant::now() + timeout.min(LONGEST), told: None, cancel, listener, redactor };
     let locks = loop {

@@ -15,6 +15,7 @@ mod resume;
 mod run;
 mod scoring;
 mod scoring_record;
+mod shard;
 mod walk;
 
 pub use error::RunError;
@@ -26,3 +27,4 @@ pub use resume::Resume;
 pub use run::{RunFailure, RunOptions, Selected, Summary, run};
 pub use scoring::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary, score};
 pub use scoring_record::ScoringRecord;
+pub use shard::{NotAShard, Shard};

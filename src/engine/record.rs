@@ -39,8 +39,13 @@ pub fn open<'a>(plan: &'a Plan, options: &RunOptions, listener: &'a dyn Listener
         alarms: Vec::new(),
         cached: BTreeSet::new(),
     };
-    record.listener.run_started(record.run_id.as_str(), plan.tasks());
-    record.event(beginning, json!({ "pipeline": plan.name, "tasks": plan.tasks(), "spec_hash": plan.spec_hash }))?;
+    let tasks = options.shard.map_or_else(|| plan.tasks(), |shard| shard.of(plan.tasks()));
+    record.listener.run_started(record.run_id.as_str(), tasks);
+    let mut begun = json!({ "pipeline": plan.name, "tasks": tasks, "spec_hash": plan.spec_hash });
+    if let Some(shard) = options.shard {
+        begun["shard"] = shard.to_string().into();
+    }
+    record.event(beginning, begun)?;
     for warning in &plan.warnings {
         record.warn(warning)?;
     }
@@ -122,6 +127,7 @@ fn finish(
         spec_hash: plan.spec_hash.clone(),
         command: plan.redactor.clean(&options.command),
         threads: options.threads as u32,
+        shard: options.shard.map(|shard| shard.to_string()),
         to: options.selected.to.clone(),
         openblas: loops(),
         cases: plan.cases.iter().map(|case| case.label.clone()).collect(),
@@ -131,6 +137,12 @@ fn finish(
         ..Manifest::new(&record.run_id, &plan.name, status, record.run_id.started())
     };
     let row = RunRow::from(&manifest);
+    if options.shard.is_some() {
+        manifest.files.clone_from(&record.files);
+        record.event("run_finished", json!({ "status": status }))?;
+        manifest.save(&record.results)?;
+        return Ok(None);
+    }
     for table in [
         record.results.write_rows(&plan.name, &record.run_id, &footer(plan), &params(record, plan))?,
         record.results.write_rows(&plan.name, &record.run_id, &footer(plan), &[row])?,

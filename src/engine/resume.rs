@@ -36,7 +36,9 @@ pub fn find(results: &ResultsDir, plan: &Plan, options: &RunOptions) -> Result<O
 }
 
 fn is_unfinished(results: &ResultsDir, plan: &Plan, run_id: &RunId) -> bool {
-    let own = first_event(results, run_id).is_some_and(|event| event["pipeline"] == plan.name.as_str());
+    // A shard is begun again rather than resumed: what it did is in the cache.
+    let is_own = |event: serde_json::Value| event["pipeline"] == plan.name.as_str() && event["shard"].is_null();
+    let own = first_event(results, run_id).is_some_and(is_own);
     // A run that ended with an alarm did all it had to; asked for again it is a new one, and says so again.
     let complete = |manifest: Manifest| ["succeeded", "alarm"].contains(&manifest.status.as_str());
     own && !Manifest::load(results, run_id).is_ok_and(complete)

@@ -6,6 +6,7 @@ use super::locks;
 use super::plan::{Plan, PlannedStage};
 use super::record;
 use super::resume::Resume;
+use super::shard::{Shard, Share};
 use super::walk::{Reads, Visitor, fold, place, walk};
 use crate::stages::job::{Cancel, Finished, Key, Listener, Record, Spans, Task, reason};
 use crate::stages::{Collecting, Context, Frequency, Job, Sources, StageError, Work};
@@ -29,6 +30,8 @@ pub struct RunOptions {
     pub keep_going: bool,
     /// How long to wait for locks.
     pub lock_timeout: Duration,
+    /// Only this share of the tasks, into the cache.
+    pub shard: Option<Shard>,
 }
 
 /// Which stages run, and which of them even if nothing changed.
@@ -62,6 +65,8 @@ pub struct Summary {
     pub done: u64,
     /// How many were taken from the cache.
     pub cached: u64,
+    /// How many were left to other shards.
+    pub others: u64,
     /// What went wrong in cases that failed, with `keep_going`.
     pub failures: Vec<String>,
     /// What was found where a `fail_if` condition held.
@@ -84,13 +89,14 @@ const TIMINGS: &str = "timings.parquet";
 /// Runs the plan. Tables and manifest are written at the end, or not at all.
 pub fn run(plan: &Plan, options: &RunOptions, cancel: &Cancel, listener: &dyn Listener) -> Result<Summary, RunFailure> {
     let before = |error| RunFailure { run_id: None, error: Box::new(error) };
-    let _locks = locks::acquire(plan, options.lock_timeout, cancel, listener).map_err(before)?;
+    let _locks = locks::acquire(plan, options, cancel, listener).map_err(before)?;
     let record = record::open(plan, options, listener).map_err(before)?;
     let run_id = record.run_id.to_string();
     let cache = Cache::new(&record.results);
     cache.sweep();
     let _in_use = cache.hold().map_err(|error| before(error.into()))?;
-    let mut runner = Runner { plan, options, cancel, record, done: 0, cached: 0, of_run: Vec::new() };
+    let share = options.shard.map(Share::new);
+    let mut runner = Runner { plan, options, cancel, record, share, done: 0, cached: 0, others: 0, of_run: Vec::new() };
     let after = |error| RunFailure { run_id: Some(run_id.clone()), error: Box::new(error) };
     let mut attempts = 1;
     loop {
@@ -120,8 +126,11 @@ struct Runner<'a> {
     options: &'a RunOptions,
     cancel: &'a Cancel,
     record: Record<'a>,
+    /// Which tasks are ours, where others do the rest.
+    share: Option<Share>,
     done: u64,
     cached: u64,
+    others: u64,
     /// Stages that run once for all cases, as far as they were reached.
     of_run: Vec<&'a PlannedStage>,
 }
@@ -139,17 +148,30 @@ impl<'a> Runner<'a> {
             (true, false) => Status::Alarm,
             (false, _) => Status::Failed,
         };
+        if self.share.is_some() {
+            return self.end_shard(failures);
+        }
         let status = status.name();
         let (metrics, report) = record::complete(&mut self.record, self.plan, self.options, status, &self.of_run)?;
         let (run_id, done) = (self.record.run_id.to_string(), self.done + u64::from(report.is_some()));
-        Ok(Summary { run_id, metrics, done, cached: self.cached, failures, alarms, report })
+        let (cached, others) = (self.cached, 0);
+        Ok(Summary { run_id, metrics, done, cached, others, failures, alarms, report })
+    }
+
+    /// A share of the work has no tables: what was done is in the cache.
+    fn end_shard(&mut self, failures: Vec<String>) -> Result<Summary, RunError> {
+        let status = if failures.is_empty() { Status::Shard } else { Status::Failed };
+        record::end(&mut self.record, self.plan, self.options, status.name())?;
+        let (run_id, done, cached, others) = (self.record.run_id.to_string(), self.done, self.cached, self.others);
+        Ok(Summary { run_id, metrics: Vec::new(), done, cached, others, failures, alarms: Vec::new(), report: None })
     }
 
     /// Forgets what was gathered. What was done is in the cache, as after an interruption.
     fn begin_again(&mut self, error: &RunError) -> Result<(), StoreError> {
         self.record.warn(&format!("{error}; it lay in the cache, and what is missing is made again"))?;
         self.record.begin_again();
-        (self.done, self.cached) = (0, 0);
+        (self.done, self.cached, self.others) = (0, 0, 0);
+        self.share = self.options.shard.map(Share::new);
         self.of_run.clear();
         Ok(())
     }
@@ -159,6 +181,7 @@ impl<'a> Runner<'a> {
         let mut failures = Vec::new();
         let plan: &'a Plan = self.plan;
         for case in &plan.cases {
+            self.share.iter_mut().for_each(Share::begin_case);
             let Err(error) = walk(plan, case, (cache, sources), self) else { continue };
             let in_cache = error.file().is_some_and(|path| cache.holds(path));
             let of_this_case = matches!(&error, RunError::Stage { source, .. } if !is_everywhere(source)) && !in_cache;
@@ -240,6 +263,9 @@ impl<'a> Runner<'a> {
 impl Visitor for Runner<'_> {
     fn passes_over(&mut self, stage: &PlannedStage) -> Result<bool, RunError> {
         self.check_cancel()?;
+        if let Some(share) = &mut self.share {
+            return Ok(share.leaves(stage));
+        }
         let of_run = stage.stage.frequency() == Frequency::PerRun;
         if of_run && !self.of_run.iter().any(|known| known.id == stage.id) {
             let all = self.plan.cases.iter().flat_map(|case| &case.stages);
@@ -258,14 +284,25 @@ impl Visitor for Runner<'_> {
             self.record.add_input_file(path, hash);
         }
         let (count, mut pieces) = (keys.len() as u32, Vec::new());
+        let ours = self.share.as_mut().map(|share| share.takes(stage, &keys));
         for (index, key) in keys.iter().enumerate() {
             self.check_cancel()?;
+            if ours.as_ref().is_some_and(|ours| !ours[index]) {
+                self.others += 1;
+                continue;
+            }
             let task = context.task(stage.kind(), fold(stage, index).map(|fold| (fold, count)));
             let mut spans = Spans::open(&task);
             let entry = self.perform(stage, context, (&task, &mut spans), key)?;
+            if ours.is_some() {
+                continue;
+            }
             let mut done = Collecting { task: &task, key, entry: &entry, record: &mut self.record };
             stage.stage.collect(context, &mut done).map_err(|error| RunError::of_own_files(&task, error))?;
             pieces.push(entry);
+        }
+        if ours.is_some() {
+            return Ok(());
         }
         let task = context.task(stage.kind(), None);
         stage.stage.complete(context, &pieces, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
@@ -280,6 +317,9 @@ impl Visitor for Runner<'_> {
     }
 
     fn conclude(&mut self, stage: &PlannedStage, context: &Context<'_>) -> Result<(), RunError> {
+        if self.share.is_some() {
+            return Ok(());
+        }
         let task = context.task(stage.kind(), None);
         stage.stage.conclude(context, &mut self.record).map_err(|error| RunError::of_own_files(&task, error))
     }

@@ -9,6 +9,7 @@ use super::predict::Predicted;
 use super::split::Folds;
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
+use crate::store::input::KeyColumn;
 use crate::store::lock::place_of;
 use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
 use crate::tables::TableKind;
@@ -176,6 +177,8 @@ impl Placement<'_> {
 pub struct Demand {
     /// Columns beside key, features and target.
     pub columns: BTreeSet<String>,
+    /// Columns that divide rows.
+    pub keys: BTreeSet<KeyColumn>,
     /// All rows are needed in memory at once.
     pub in_memory: bool,
     /// A model is trained on them: then keys must be unique and rows must exist.
@@ -188,6 +191,7 @@ impl Demand {
     /// Takes what another stage asks for as well.
     pub fn add(&mut self, other: Self) {
         self.columns.extend(other.columns);
+        self.keys.extend(other.keys);
         self.in_memory |= other.in_memory;
         self.trains |= other.trains;
         self.only_valid |= other.only_valid;

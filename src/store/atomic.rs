@@ -153,10 +153,9 @@ pub fn sweep(target: &Path) {
     for entry in fs::read_dir(parent(target)).into_iter().flatten().flatten() {
         let found = entry.file_name().to_string_lossy().into_owned();
         let rest = found.strip_prefix(&format!(".{name}.")).and_then(|rest| rest.strip_suffix(".tmp"));
-        // `<process>-<time>-<count>`
-        let Some(process) = rest.and_then(|rest| rest.split('-').next()) else { continue };
-        if process.bytes().all(|byte| byte.is_ascii_digit())
-            && let Some(_held) = abandoned(&entry.path(), process)
+        let Some(mark) = rest else { continue };
+        if mark.split('-').next().is_some_and(|process| process.bytes().all(|byte| byte.is_ascii_digit()))
+            && let Some(_held) = abandoned(&entry.path(), mark)
         {
             let _ = fs::remove_file(entry.path());
         }
@@ -179,13 +178,18 @@ pub(super) fn create_held(name: impl Fn() -> PathBuf) -> io::Result<(PathBuf, Fi
 
 /// The lock of a file from [`create_held`] whose writer is gone, to be held while it is removed.
 ///
-/// The number of a process says little: in containers every job is process 1, and numbers are used again.
-pub(super) fn abandoned(path: &Path, process: &str) -> Option<File> {
+/// The number of a process says little: in containers every job is process 1, and numbers are used again. It is asked for
+/// where files cannot be locked, and on the host that its mark names only.
+pub(super) fn abandoned(path: &Path, mark: &str) -> Option<File> {
     let file = OpenOptions::new().write(true).open(path).ok()?;
     match file.try_lock() {
         Ok(()) => Some(file),
         Err(TryLockError::WouldBlock) => None,
-        Err(TryLockError::Error(_)) => (!Path::new("/proc").join(process).exists()).then_some(file),
+        Err(TryLockError::Error(_)) => {
+            let mut parts = mark.split('-');
+            let (process, writer) = (parts.next()?, parts.nth(1)?);
+            (writer == host_mark() && !Path::new("/proc").join(process).exists()).then_some(file)
+        }
     }
 }
 
@@ -204,7 +208,7 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// `.<name>.<pid>-<nanoseconds>-<counter>.tmp`
+/// `.<name>.<pid>-<nanoseconds>-<host>-<counter>.tmp`
 fn temporary_name(target: &Path) -> PathBuf {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let name = target.file_name().unwrap_or_default();
@@ -218,8 +222,18 @@ fn temporary_name(target: &Path) -> PathBuf {
     target.with_file_name(temporary)
 }
 
-/// `<pid>-<nanoseconds>`: tells processes apart, also those on other machines that share the disk.
+/// `<pid>-<nanoseconds>-<host>`: tells processes apart, also those on other machines that share the disk.
 pub(super) fn process_mark() -> String {
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.subsec_nanos());
-    format!("{}-{nanoseconds:08x}", std::process::id())
+    format!("{}-{nanoseconds:08x}-{}", std::process::id(), host_mark())
+}
+
+/// The name of this machine.
+pub fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// The same as a part of a file name that has others.
+fn host_mark() -> String {
+    host().chars().filter(char::is_ascii_alphanumeric).take(24).collect()
 }

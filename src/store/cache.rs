@@ -144,15 +144,15 @@ impl Cache {
     pub fn sweep(&self) {
         for found in fs::read_dir(self.root.join("drafts")).into_iter().flatten().flatten() {
             let (path, name) = (found.path(), found.file_name().to_string_lossy().into_owned());
-            // `<hash>.<process>-<time>.<number>`, and beside it the lock that its writer holds.
+            // `<hash>.<process>-<time>-<host>.<number>`, and beside it the lock that its writer holds.
             let Some(draft) = name.strip_suffix(LOCK) else {
                 if !path.with_file_name(format!("{name}{LOCK}")).exists() {
                     let _ = fs::remove_dir_all(path);
                 }
                 continue;
             };
-            let process = draft.split(['.', '-']).nth(1).unwrap_or_default();
-            if let Some(_held) = abandoned(&path, process) {
+            let mark = draft.split('.').nth(1).unwrap_or_default();
+            if let Some(_held) = abandoned(&path, mark) {
                 let _ = fs::remove_dir_all(path.with_file_name(draft));
                 let _ = fs::remove_file(path);
             }

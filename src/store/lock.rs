@@ -23,6 +23,8 @@ pub enum Locking {
     Held(Lock),
     /// Somebody else has it, and this is what they wrote about themselves.
     Taken(String),
+    /// Others have it together.
+    Shared,
 }
 
 /// The lock of a pipeline in a results directory.
@@ -50,9 +52,7 @@ pub fn try_lock(path: &Path, owner: &str) -> Result<Locking, StoreError> {
             Ok(Locking::Held(Lock { _file: file }))
         }
         // Nobody has it alone: the name in it is of somebody who is gone.
-        Err(TryLockError::WouldBlock) if file.try_lock_shared().is_ok() => {
-            Ok(Locking::Taken("a job that writes below it".to_owned()))
-        }
+        Err(TryLockError::WouldBlock) if file.try_lock_shared().is_ok() => Ok(Locking::Shared),
         Err(TryLockError::WouldBlock) => Ok(Locking::Taken(holder(&mut file))),
         Err(TryLockError::Error(source)) => Err(fail(source)),
     }
@@ -72,6 +72,20 @@ pub(super) fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
+/// Tries to join those who have a lock together; the file is made if it is not there.
+fn try_join(path: &Path) -> Result<Locking, StoreError> {
+    let fail = |source| StoreError::write(path, source);
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(|source| StoreError::write(directory, source))?;
+    }
+    let mut file = open_lock(path).map_err(fail)?;
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Locking::Held(Lock { _file: file })),
+        Err(TryLockError::WouldBlock) => Ok(Locking::Taken(holder(&mut file))),
+        Err(TryLockError::Error(source)) => Err(fail(source)),
+    }
+}
 
 /// Tries to join those who have a lock together; none where there is no such lock, or it is not ours to take.
 fn try_share(path: &Path) -> Option<Locking> {
@@ -94,6 +108,8 @@ fn holder(file: &mut File) -> String {
 pub struct Claims {
     /// Lock files taken alone, by their real place: as they were given, and what messages are about.
     own: BTreeMap<PathBuf, (PathBuf, PathBuf)>,
+    /// Lock files taken together with others.
+    shared: BTreeSet<PathBuf>,
     /// Locks of directories above targets, taken together with others where they exist.
     above: BTreeSet<PathBuf>,
     /// Directories in which any file may be written.
@@ -107,6 +123,11 @@ impl Claims {
     /// Adds a lock that is not about a file to write.
     pub fn add_lock(&mut self, path: PathBuf) {
         self.own.insert(real(&path).unwrap_or_else(|_| path.clone()), (path.clone(), path));
+    }
+
+    /// Adds a lock that is taken together with others.
+    pub fn add_shared(&mut self, path: PathBuf) {
+        self.shared.insert(path);
     }
 
     /// Adds a file, or a directory with all below it, that is replaced in place.
@@ -135,13 +156,24 @@ impl Claims {
             match taken? {
                 Locking::Held(lock) => locks.push(lock),
                 Locking::Taken(holder) => return Ok(Err((named.clone(), holder))),
+                Locking::Shared => {
+                    let others = if named == path { "shards of this pipeline" } else { "a job that writes below it" };
+                    return Ok(Err((named.clone(), others.to_owned())));
+                }
+            }
+        }
+        for path in &self.shared {
+            match try_join(path)? {
+                Locking::Held(lock) => locks.push(lock),
+                Locking::Taken(holder) => return Ok(Err((path.clone(), holder))),
+                Locking::Shared => {}
             }
         }
         for path in self.above.iter().filter(|path| !self.own.contains_key(*path)) {
             match try_share(path) {
                 Some(Locking::Held(lock)) => locks.push(lock),
                 Some(Locking::Taken(holder)) => return Ok(Err((path.clone(), holder))),
-                None => {}
+                Some(Locking::Shared) | None => {}
             }
         }
         Ok(Ok(locks))

@@ -19,7 +19,7 @@ mod tensor;
 mod views;
 
 pub(crate) use atomic::hex;
-pub use atomic::{AtomicFile, Written, copy_atomic, link_or_copy, sweep, write_atomic};
+pub use atomic::{AtomicFile, Written, copy_atomic, host, link_or_copy, sweep, write_atomic};
 pub use cache::{Cache, CacheEntry, Draft};
 pub use checkpoint::{CheckpointFile, PhaseTiming};
 pub use container::Tensors;

@@ -91,7 +91,7 @@ impl ModelFile {
     }
 
     /// Whether both are the same model, whichever run trained it and whatever its publishing was subject to.
-    fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         let mut meta = other.meta.clone();
         meta.published.clone_from(&self.meta.published);
         meta.training.run_id.clone_from(&self.meta.training.run_id);

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::atomic::{Written, hex, write_atomic};
+use super::atomic::{Written, hex, host, write_atomic};
 use super::{ResultsDir, RunId, StoreError, WrittenTable};
 use crate::tables::{RunRow, Timestamp};
 use sha2::{Digest as _, Sha256};
@@ -38,6 +38,9 @@ pub struct Manifest {
     pub command: String,
     pub host: String,
     pub threads: u32,
+    /// The share of the work that it was told to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<String>,
     /// The stage after which it was told to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
@@ -110,8 +113,9 @@ impl Manifest {
             started_at,
             finished_at: Timestamp::now(),
             command: String::new(),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            host: host(),
             threads: 0,
+            shard: None,
             to: None,
             cases: Vec::new(),
             files: Vec::new(),

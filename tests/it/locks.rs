@@ -8,7 +8,7 @@ use stride_pipe::store::lock::{Locking, pipeline_lock, target_lock, try_lock};
 fn held(path: &Path) -> stride_pipe::store::lock::Lock {
     match try_lock(path, "somebody else").unwrap() {
         Locking::Held(lock) => lock,
-        Locking::Taken(holder) => panic!("taken by {holder}"),
+        other => panic!("taken: {other:?}"),
     }
 }
 

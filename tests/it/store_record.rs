@@ -39,6 +39,7 @@ fn a_manifest_comes_back() {
         command: "stride-pipe run pipelines/fashion.yaml".into(),
         host: "h".into(),
         threads: 2,
+        shard: Some("1/4".into()),
         to: Some("model".into()),
         cases: vec!["default".into()],
         files: vec![FileRecord::file(&results, &resolved)],

@@ -34,11 +34,12 @@ pub struct Args {
 }
 
 /// What `--status` may ask for; a removal that has begun goes on without being asked.
-const STATUSES: [Status; 7] = [
+const STATUSES: [Status; 8] = [
     Status::Succeeded,
     Status::Alarm,
     Status::Failed,
     Status::Interrupted,
+    Status::Shard,
     Status::Unfinished,
     Status::Damaged,
     Status::Deleted,

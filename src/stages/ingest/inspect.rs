@@ -2,8 +2,9 @@
 
 use super::Ingest;
 use crate::stages::{Demand, RowCheck, StageError};
-use crate::store::input::ColumnQuality;
+use crate::store::input::{ColumnQuality, KeyColumn, KeyValues, TimeScale};
 use crate::store::{InputSchema, InputTable, InvalidPolicy, discover, open, peek};
+use crate::tables::Timestamp;
 use std::collections::BTreeMap;
 
 /// What is known of one input.
@@ -41,6 +42,8 @@ pub struct Inspected {
     pub quality: Option<ColumnQuality>,
     /// How often each value occurs, most frequent first, if it divides the rows.
     pub values: Vec<(Option<String>, u64)>,
+    /// From when to when, if it tells the time.
+    pub span: Option<String>,
 }
 
 impl Inspection {
@@ -95,12 +98,40 @@ fn columns(stage: &Ingest, demand: &Demand, schema: &InputSchema, table: &InputT
             .find(|quality| quality.name == name && matches!(role, "feature" | "target"))
             .cloned(),
         values: Vec::new(),
+        span: None,
     };
     let mut all: Vec<Inspected> = stage.key.iter().map(|name| column(name, "key")).collect();
     all.extend(table.feature_names.iter().map(|name| column(name, "feature")));
     all.extend(stage.target.iter().map(|name| column(name, "target")));
     all.extend(demand.columns.iter().map(|name| Inspected { values: counts(table, name), ..column(name, "split") }));
+    for key in &demand.keys {
+        let (values, span) = key_values(table, key);
+        all.push(Inspected { values, span, ..column(&key.name, "split") });
+    }
     all
+}
+
+/// What there is to show of a column that divides rows.
+fn key_values(table: &InputTable, key: &KeyColumn) -> (Vec<(Option<String>, u64)>, Option<String>) {
+    match table.key_values(&key.name, key.form) {
+        Some(KeyValues::Labels { codes, labels }) => {
+            let mut counts: Vec<(Option<String>, u64)> = labels.iter().map(|label| (label.clone(), 0)).collect();
+            for code in codes {
+                counts[*code as usize].1 += 1;
+            }
+            counts.sort_by(|left, right| right.1.cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+            (counts, None)
+        }
+        Some(KeyValues::Times { times, scale }) => {
+            let shown = |time: &i64| match scale {
+                Some(TimeScale::Microseconds) => Timestamp::from_micros(*time).date(),
+                _ => time.to_string(),
+            };
+            let span = times.iter().min().zip(times.iter().max());
+            (Vec::new(), span.map(|(first, last)| format!("{} to {}", shown(first), shown(last))))
+        }
+        _ => (Vec::new(), None),
+    }
 }
 
 fn counts(table: &InputTable, name: &str) -> Vec<(Option<String>, u64)> {

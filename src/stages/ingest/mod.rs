@@ -57,7 +57,7 @@ impl Stage for Ingest {
     }
 
     fn memory(&self, demand: &Demand, rows: u64, features: u64) -> Option<u64> {
-        let data = 8 * rows * (features + 2);
+        let data = 8 * rows * (features + 2 + demand.keys.len() as u64);
         // Chunks on their way, whatever the number of rows.
         Some(if demand.in_memory { data } else { data.min(256 << 20) })
     }
@@ -106,6 +106,7 @@ impl Ingest {
             exclude: self.exclude.clone(),
             target: self.target.clone(),
             extra: demand.columns.iter().cloned().collect(),
+            keys: demand.keys.iter().cloned().collect(),
         }
     }
 

@@ -52,6 +52,9 @@ impl Source {
         if !stage.exclude.is_empty() {
             options["exclude"] = json!(stage.exclude);
         }
+        if !demand.keys.is_empty() {
+            options["keys"] = json!(demand.keys);
+        }
         let key = Key::new(&KIND, [("options", options), ("files", contents.into())]);
         let (stage, demand) = (stage.clone(), demand.clone());
         Ok(Self { stage, demand, key, files, hashes, table: OnceCell::new() })

@@ -4,7 +4,7 @@
 //! cache.
 
 use crate::eval::metrics::of_drift;
-use crate::stages::train::gate::{Condition, Gate};
+use crate::stages::train::gate::{ComparedWith, Condition, Gate};
 use crate::tables::MetricRow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -167,10 +167,11 @@ fn holds(gate: &Gate, drift: &[MetricRow]) -> bool {
 /// The values that meet a condition: of a feature each, or one.
 fn breaking<'a>(condition: &'a Condition, drift: &'a [MetricRow]) -> impl Iterator<Item = (&'a MetricRow, f64)> {
     values(&condition.metric, drift).filter(move |(row, value)| {
-        let is_share = condition.metric == "rows_invalid" && condition.bound < 1.0;
+        let is_share =
+            condition.metric == "rows_invalid" && matches!(condition.bound, ComparedWith::Number(bound) if bound < 1.0);
         // Nothing is no share of no rows.
         let value = if is_share { value / row.rows.max(1) as f64 } else { *value };
-        condition.holds(Some(value))
+        condition.holds(Some(value), None)
     })
 }
 

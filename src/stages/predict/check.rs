@@ -102,7 +102,7 @@ fn check_rows(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
     if split.entry("all").is_some() {
         problems.push(
             Diagnostic::new(origin, format!("`{input}` has no test rows (`all`)"))
-                .help("predict another input, or split with holdout, kfold or column"),
+                .help("predict another input, or split in another way"),
         );
     }
     if is_path(model) {

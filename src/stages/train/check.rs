@@ -78,13 +78,15 @@ fn number(entry: &Entry) -> Option<f64> {
     }
 }
 
-/// The ingest stage behind a split stage.
+/// The ingest stage behind a split stage, or behind the one whose training rows it divides again.
 fn source<'a>(stages: &'a [Entry], split: &str) -> Option<(&'a str, &'a Node)> {
-    let ("split", options) = find(stages, split)? else { return None };
+    let position = stages.iter().position(|stage| stage.key == split)?;
+    let ("split", options) = kind_of(&stages[position])? else { return None };
     let (input, _) = text(options, "input")?;
     match find(stages, input)? {
         ("ingest", options) => Some((input, options)),
-        _ => None,
+        // Only stages before it: others are refused elsewhere, and might lead in a circle.
+        _ => source(&stages[..position], input),
     }
 }
 
@@ -137,7 +139,7 @@ fn check_gate(stages: &[Entry], stage: &Entry, options: &Node, problems: &mut Di
     if let Err(detail) = Gate::parse(condition)
         && !contains_reference(condition)
     {
-        let help = "write `METRIC < NUMBER` (or <=, >, >=); join several with `and`";
+        let help = "write `METRIC < NUMBER` or `METRIC < published` (or <=, >, >=); join several with `and`";
         problems.push(Diagnostic::new(origin, format!("`publish_if`: {detail}")).help(help));
     }
     if options.entry("publish").is_none() {

@@ -16,7 +16,19 @@ pub struct Gate {
 pub struct Condition {
     pub metric: String,
     pub comparison: Comparison,
-    pub bound: f64,
+    pub bound: ComparedWith,
+}
+
+/// What a metric is compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ComparedWith {
+    Number(f64),
+    /// The same metric of the model that is published, on the same rows.
+    Published,
+}
+
+impl ComparedWith {
+    const PUBLISHED: &'static str = "published";
 }
 
 /// How a metric is compared with its bound.
@@ -36,11 +48,19 @@ impl Gate {
     /// The conditions on predictions in a text, or what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let known: Vec<&str> = of_predictions().map(|metric| metric.name).collect();
-        Self::parse_among(&known, "smse < 0.25", text)
+        Self::read(&known, "smse < 0.25", text)
     }
 
     /// The conditions on metrics of these names; the example is for messages.
     pub fn parse_among(known: &[&str], example: &str, text: &str) -> Result<Self, String> {
+        let gate = Self::read(known, example, text)?;
+        if gate.conditions.iter().any(|condition| condition.bound == ComparedWith::Published) {
+            return Err(format!("`{}` is for `publish_if`: write a number", ComparedWith::PUBLISHED));
+        }
+        Ok(gate)
+    }
+
+    fn read(known: &[&str], example: &str, text: &str) -> Result<Self, String> {
         let conditions = text.split(" and ").map(|text| Condition::parse(known, example, text));
         Ok(Self { conditions: conditions.collect::<Result<_, _>>()? })
     }
@@ -59,19 +79,30 @@ impl Condition {
                 .map_or_else(|| format!("known: {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
             return Err(format!("there is no metric `{metric}`; {advice}"));
         }
+        let metric_name = metric.to_owned();
         match bound.parse::<f64>() {
-            Ok(bound) if bound.is_finite() => Ok(Self { metric: metric.to_owned(), comparison, bound }),
+            Ok(bound) if bound.is_finite() => {
+                Ok(Self { metric: metric_name, comparison, bound: ComparedWith::Number(bound) })
+            }
+            _ if bound == ComparedWith::PUBLISHED => {
+                Ok(Self { metric: metric_name, comparison, bound: ComparedWith::Published })
+            }
             _ => Err(format!("`{bound}` is not a number to compare `{metric}` with")),
         }
     }
 
-    /// Whether it holds; a metric that is not defined meets nothing.
-    pub fn holds(&self, value: Option<f64>) -> bool {
-        value.is_some_and(|value| match self.comparison {
-            Comparison::Less => value < self.bound,
-            Comparison::AtMost => value <= self.bound,
-            Comparison::More => value > self.bound,
-            Comparison::AtLeast => value >= self.bound,
+    /// Whether it holds, where the same metric of the published model is known if it counts; a metric that is not defined
+    /// meets nothing.
+    pub fn holds(&self, value: Option<f64>, published: Option<f64>) -> bool {
+        let bound = match self.bound {
+            ComparedWith::Number(bound) => Some(bound),
+            ComparedWith::Published => published,
+        };
+        value.zip(bound).is_some_and(|(value, bound)| match self.comparison {
+            Comparison::Less => value < bound,
+            Comparison::AtMost => value <= bound,
+            Comparison::More => value > bound,
+            Comparison::AtLeast => value >= bound,
         })
     }
 }
@@ -79,7 +110,10 @@ impl Condition {
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = SIGNS.iter().find(|(_, known)| *known == self.comparison).map_or("", |(sign, _)| sign);
-        write!(f, "{} {sign} {}", self.metric, self.bound)
+        match self.bound {
+            ComparedWith::Number(bound) => write!(f, "{} {sign} {bound}", self.metric),
+            ComparedWith::Published => write!(f, "{} {sign} {}", self.metric, ComparedWith::PUBLISHED),
+        }
     }
 }
 
@@ -104,8 +138,13 @@ mod tests {
     fn conditions_are_read_and_hold() {
         let gate = Gate::parse("smse<0.25 and coverage_95 >= 0.9").unwrap_or(Gate { conditions: Vec::new() });
         assert_eq!(gate.to_string(), "smse < 0.25 and coverage_95 >= 0.9");
-        assert!(gate.conditions[0].holds(Some(0.2)) && !gate.conditions[0].holds(Some(0.25)));
-        assert!(gate.conditions[1].holds(Some(0.9)) && !gate.conditions[1].holds(None));
+        assert!(gate.conditions[0].holds(Some(0.2), None) && !gate.conditions[0].holds(Some(0.25), None));
+        assert!(gate.conditions[1].holds(Some(0.9), None) && !gate.conditions[1].holds(None, None));
+        let gate = Gate::parse("mae <= published").unwrap_or(Gate { conditions: Vec::new() });
+        assert_eq!(gate.to_string(), "mae <= published");
+        assert!(gate.conditions[0].holds(Some(0.2), Some(0.2)) && !gate.conditions[0].holds(Some(0.2), Some(0.1)));
+        assert!(!gate.conditions[0].holds(Some(0.2), None));
+        assert!(Gate::parse_among(&["mae"], "mae < 1", "mae < published").is_err());
         for wrong in ["", "smse", "smse < x", "smse < inf", "smze < 1", "smse = 1", "smse < 1 or mae < 2"] {
             assert!(Gate::parse(wrong).is_err(), "{wrong}");
         }

@@ -26,7 +26,7 @@ use calibration::Calibrate;
 
 use super::cost;
 use super::job::{Key, Record};
-use super::split::Split;
+use super::split::{Division, Split};
 use super::{
     Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Said, Stage,
     StageError, StageKind, Work, loops,
@@ -142,8 +142,9 @@ impl Stage for Train {
     }
 
     fn row_checks(&self, stages: &[(&str, &dyn Stage)]) -> Vec<RowCheck> {
-        let split = stages.iter().find(|(id, _)| *id == self.input).and_then(|(_, stage)| as_split(*stage)).cloned();
-        let mut checks: Vec<RowCheck> = split.map(rows::check).into_iter().collect();
+        let split = stages.iter().find(|(id, _)| *id == self.input).and_then(|(_, stage)| as_split(*stage));
+        let mut checks: Vec<RowCheck> =
+            split.map(|split| rows::check(Division::of(split, stages))).into_iter().collect();
         if self.takes_one_feature() {
             let (identity, train) = (self.used().to_string(), self.clone());
             let look = move |table: &crate::store::InputTable, _| {

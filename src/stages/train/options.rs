@@ -88,7 +88,8 @@ pub struct Train {
     /// A directory that gets the trained model, replaced in one step; for one case and one fold.
     #[schemars(length(min = 1))]
     pub publish: Option<FilePath>,
-    /// Publish only if the test metrics of this run are good enough: `smse < 0.25`, or several joined by `and`.
+    /// Publish only if the test metrics of this run are good enough: `smse < 0.25`, `smse < published` (the
+    /// model that is published, on the same test rows), or several joined by `and`.
     #[schemars(length(min = 1))]
     pub publish_if: Option<String>,
     /// Versions of the published model that are kept to go back to, the published one included.

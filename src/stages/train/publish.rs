@@ -1,15 +1,16 @@
 //! Publishes a model that has a condition to meet, once the metrics are known.
 
-use super::Train;
-use super::gate::Gate;
-use crate::stages::evaluate::Evaluate;
+use super::gate::{ComparedWith, Gate};
+use super::{Train, TrainedModel};
+use crate::stages::evaluate::{self, Evaluate};
 use crate::stages::job::Record;
 use crate::stages::predict::Predict;
 use crate::stages::split::Split;
-use crate::stages::{Context, Output, StageError};
-use crate::store::model::{MODEL_FILE, ModelMeta, PREVIOUS, Publication, Published, publish};
+use crate::stages::{Context, Output, StageError, lost};
+use crate::store::model::{MODEL_FILE, ModelMeta, PREVIOUS, Publication, Published, model_path, publish};
 use crate::store::{ModelFile, read_known};
-use crate::tables::MetricRow;
+use crate::tables::{MetricRow, PredictionBlock};
+use ndarray::Axis;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -66,29 +67,76 @@ pub fn if_good_enough(stage: &Train, context: &Context<'_>, record: &Record<'_>)
         return Ok(not("this run did not come to its metrics")?);
     }
     let mut metrics = BTreeMap::new();
-    for rows in measured {
-        let value = |metric: &str| {
-            let mean = |row: &&MetricRow| row.metric == metric && row.stat == "mean" && row.split == "test";
-            rows.iter().find(mean).and_then(|row| row.value)
+    let compares = gate.conditions.iter().any(|condition| condition.bound == ComparedWith::Published);
+    let mut file = ModelFile::load(&model.path)?;
+    // Where nothing is published yet, or this very model, there is nothing to be better than.
+    let is_other = || !ModelFile::load(directory).is_ok_and(|published| published.is_same(&file));
+    let compares = compares && model_path(directory).is_file() && is_other();
+    for (evaluate, rows) in measured {
+        let published = match compares.then(|| standing(context, &evaluate, directory)).transpose() {
+            Ok(published) => published,
+            Err(error) => return Ok(not(&format!("the published model cannot be compared with: {error}"))?),
         };
         for condition in &gate.conditions {
-            let found = value(&condition.metric);
-            if !condition.holds(found) {
-                let found = found.map_or_else(|| "is not defined".to_owned(), |value| format!("is {value:.6}"));
-                return Ok(not(&format!("`{}` {found}, and the condition is `{condition}`", condition.metric))?);
+            let found = mean(&rows, &condition.metric);
+            let other = published.as_ref().map(|published| mean(published, &condition.metric));
+            let holds = match (condition.bound, other) {
+                (ComparedWith::Published, None) => found.is_some(),
+                (_, other) => condition.holds(found, other.flatten()),
+            };
+            if !holds {
+                let shown = |value: Option<f64>| value.map_or("not defined".to_owned(), |value| format!("{value:.6}"));
+                let than = other.filter(|_| condition.bound == ComparedWith::Published);
+                let than =
+                    than.map_or_else(String::new, |other| format!(", that of the published model {}", shown(other)));
+                let (metric, found) = (&condition.metric, shown(found));
+                return Ok(not(&format!("`{metric}` is {found}{than}, and the condition is `{condition}`"))?);
             }
         }
         let means = rows.iter().filter(|row| row.stat == "mean" && row.split == "test");
         metrics.extend(means.map(|row| (row.metric.clone(), row.value)));
     }
-    let mut file = ModelFile::load(&model.path)?;
     file.meta.published = Some(Published { condition: gate.to_string(), metrics });
     put(&file, (directory, stage.publish_keep), context.id, record)
 }
 
+/// The mean over folds of a metric of test rows.
+fn mean(rows: &[MetricRow], metric: &str) -> Option<f64> {
+    let mean = |row: &&MetricRow| row.metric == metric && row.stat == "mean" && row.split == "test";
+    rows.iter().find(mean).and_then(|row| row.value)
+}
+
+/// The metrics of the model that is published, on the test rows that an evaluate stage measures.
+fn standing(context: &Context<'_>, evaluate: &str, directory: &Path) -> Result<Vec<MetricRow>, StageError> {
+    let predict = context.stage::<Evaluate>(evaluate).and_then(|stage| context.stage::<Predict>(&stage.input));
+    let predict = predict.ok_or_else(|| lost(evaluate))?;
+    let folds = context.folds_of(&predict.input)?;
+    let (table, all_folds) = (folds.source.table()?, folds.all()?);
+    let file = ModelFile::load(directory)?;
+    let model = TrainedModel::from_file(&file, &model_path(directory))?;
+    let columns = model.match_features(&table)?;
+    let mut blocks = Vec::new();
+    for (fold, rows) in (0..).zip(all_folds.iter()) {
+        let x = table.features.select(Axis(0), &rows.test).select(Axis(1), &columns);
+        let prediction = model.predict(&x, true)?;
+        let block = PredictionBlock {
+            fold,
+            split: "test".to_owned(),
+            y_true: table.target.as_ref().map(|target| rows.test.iter().map(|row| target[*row]).collect()),
+            noise_std: Some(vec![model.noise_std(); rows.test.len()]),
+            y_mean: prediction.mean,
+            y_std: prediction.y_std,
+            ..PredictionBlock::default()
+        };
+        blocks.push((block, model.calibration().cloned()));
+    }
+    let (stage, case, method) = (evaluate, context.case, file.meta.method.as_str());
+    evaluate::run(&evaluate::MetricContext { run_id: "", stage, case, method }, &blocks)
+}
+
 /// The test metrics of the model, or nothing unless all of them are there; of one that is trained on every row and has
 /// none, those of the other models of the run.
-fn measured(stage: &Train, context: &Context<'_>) -> Result<Vec<Vec<MetricRow>>, StageError> {
+fn measured(stage: &Train, context: &Context<'_>) -> Result<Vec<(String, Vec<MetricRow>)>, StageError> {
     let of = |wanted: &dyn Fn(&str) -> bool| {
         let measures = |(id, stage): &(&str, &dyn crate::stages::Stage)| {
             let evaluate = (*stage as &dyn Any).downcast_ref::<Evaluate>()?;
@@ -106,7 +154,7 @@ fn measured(stage: &Train, context: &Context<'_>) -> Result<Vec<Vec<MetricRow>>,
     let mut all = Vec::new();
     for id in stages {
         match context.outputs.get(id.as_str()) {
-            Some(Output::Metrics(path)) => all.push(read_known(path)?),
+            Some(Output::Metrics(path)) => all.push((id.clone(), read_known(path)?)),
             // Planned measurements that were not made (`--to`) must not be replaced by others.
             _ => return Ok(Vec::new()),
         }

@@ -1,7 +1,7 @@
 //! What there is to say of training rows before a model is trained on them.
 
 use crate::gp::scaling::is_constant;
-use crate::stages::split::Split;
+use crate::stages::split::Division;
 use crate::stages::{RowCheck, Said};
 use crate::store::InputTable;
 use crate::store::input::ColumnQuality;
@@ -41,10 +41,10 @@ pub fn warnings(table: &InputTable, rows: &[usize]) -> Vec<String> {
 }
 
 /// The same for every fold, before anything runs.
-pub fn check(split: Split) -> RowCheck {
-    let identity = format!("constant in the folds of {split:?}");
+pub fn check(division: Division) -> RowCheck {
+    let identity = format!("constant in the folds of {division:?}");
     let look = move |table: &InputTable, seed| {
-        let folds = split.divide(table, seed)?;
+        let folds = division.divide(table, seed)?;
         let count = folds.len();
         let of = |(fold, warning): (usize, String)| format!("fold {fold} (of {count}): {warning}");
         let all = folds

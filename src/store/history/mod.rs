@@ -36,6 +36,8 @@ pub enum Status {
     Alarm,
     Failed,
     Interrupted,
+    /// It did its share, which is in the cache until a run collects it; it has no tables.
+    Shard,
     /// No manifest: in progress, or killed.
     Unfinished,
     /// The manifest cannot be read.
@@ -54,6 +56,7 @@ impl Status {
             Self::Alarm => "alarm",
             Self::Failed => "failed",
             Self::Interrupted => "interrupted",
+            Self::Shard => "shard",
             Self::Unfinished => "unfinished",
             Self::Damaged => "damaged",
             Self::Deleted => "deleted",
@@ -68,7 +71,7 @@ impl Status {
 
     /// Whether the run came to an end that it could write down.
     pub const fn is_finished(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Alarm | Self::Failed | Self::Interrupted)
+        matches!(self, Self::Succeeded | Self::Alarm | Self::Failed | Self::Interrupted | Self::Shard)
     }
 }
 
@@ -241,7 +244,7 @@ fn look_at(results: &ResultsDir, id: RunId, tables: BTreeMap<TableKind, PathBuf>
 }
 
 fn status(name: &str) -> Status {
-    let finished = [Status::Succeeded, Status::Alarm, Status::Failed, Status::Interrupted];
+    let finished = [Status::Succeeded, Status::Alarm, Status::Failed, Status::Interrupted, Status::Shard];
     finished.into_iter().find(|status| status.name() == name).unwrap_or(Status::Damaged)
 }
 

@@ -9,6 +9,7 @@ use ndarray::{Array1, Array2};
 
 use super::InputFile;
 use super::batches::{Batches, FilePart};
+use super::keys::{KeyBuilder, KeyColumn, KeyForm, KeyValues};
 use super::quality::{ColumnQuality, InvalidPolicy, check_quality};
 use super::schema::{FileSummary, InputSchema, damaged, peek};
 use super::select::{Resolved, Selection};
@@ -41,6 +42,8 @@ pub struct InputTable {
     pub key: Option<Vec<String>>,
     /// Further columns, as text.
     pub extra: BTreeMap<String, Vec<Option<String>>>,
+    /// Columns that divide rows, each in the forms that were asked for.
+    pub keys: Vec<(KeyColumn, KeyValues)>,
     pub row_count: usize,
     /// What the numeric columns hold: features in order, then the target.
     pub quality: Vec<ColumnQuality>,
@@ -57,6 +60,12 @@ impl InputTable {
             rest -= file.rows;
         }
         (Path::new(""), rest)
+    }
+
+    /// The values of a column that divides rows.
+    pub fn key_values(&self, name: &str, form: KeyForm) -> Option<&KeyValues> {
+        let found = self.keys.iter().find(|(column, _)| column.name == name && column.form == form);
+        found.map(|(_, values)| values)
     }
 
     /// The key of a row: its own, or its number when the input has no key column.
@@ -95,6 +104,7 @@ struct TableBuilder {
     target: Vec<f64>,
     key: Vec<String>,
     extra: Vec<Vec<Option<String>>>,
+    keys: Vec<KeyBuilder>,
     quality: Vec<ColumnQuality>,
 }
 
@@ -113,7 +123,8 @@ impl TableBuilder {
         let names = resolved.features.iter().chain(&resolved.target);
         let quality = names.map(|name| ColumnQuality::new(name)).collect();
         let extra = vec![Vec::new(); resolved.extra.len()];
-        Ok(Self { rows: 0, features, target: Vec::new(), key: Vec::new(), extra, quality })
+        let keys = resolved.keys.iter().map(KeyBuilder::new).collect();
+        Ok(Self { rows: 0, features, target: Vec::new(), key: Vec::new(), extra, keys, quality })
     }
 
     fn add(&mut self, part: &FilePart<'_>, resolved: &Resolved) -> Result<(), StoreError> {
@@ -143,6 +154,9 @@ impl TableBuilder {
             let column = part.column(name, &DataType::Utf8)?;
             values.extend(column.as_string::<i32>().iter().map(|value| value.map(str::to_owned)));
         }
+        for key in &mut self.keys {
+            key.add(part)?;
+        }
         self.rows += rows;
         Ok(())
     }
@@ -161,6 +175,7 @@ impl TableBuilder {
             key: resolved.key.is_some().then_some(self.key),
             key_name: resolved.key,
             extra: resolved.extra.into_iter().zip(self.extra).collect(),
+            keys: self.keys.into_iter().map(KeyBuilder::finish).collect(),
             row_count: self.rows,
             quality: self.quality,
         })

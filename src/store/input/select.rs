@@ -7,6 +7,7 @@ use std::path::Path;
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::column::{is_key, is_number, is_showable};
+use super::keys::KeyColumn;
 use super::schema::{ColumnInfo, FileSummary, InputSchema};
 use crate::store::StoreError;
 
@@ -25,9 +26,16 @@ pub struct Selection {
     pub target: Option<String>,
     /// Columns to read as text.
     pub extra: Vec<String>,
+    /// Columns that divide rows.
+    pub keys: Vec<KeyColumn>,
 }
 
 impl Selection {
+    /// Columns that are asked for by name and for something else than a feature.
+    fn named(&self) -> impl Iterator<Item = &String> {
+        self.key.iter().chain(&self.target).chain(&self.extra)
+    }
+
     /// Whether a column of this name is among the features, if it is there.
     pub fn wants(&self, name: &str) -> bool {
         let glob = |pattern: &String| {
@@ -48,13 +56,16 @@ pub struct Resolved {
     pub target: Option<String>,
     /// Columns to read as text, each once.
     pub extra: Vec<String>,
+    /// Columns that divide rows.
+    pub keys: Vec<KeyColumn>,
 }
 
 impl Resolved {
     /// All columns, each once.
     pub(super) fn names(&self) -> BTreeSet<&str> {
         let single = self.key.iter().chain(&self.target).chain(&self.extra);
-        single.chain(&self.features).map(String::as_str).collect()
+        let keys = self.keys.iter().map(|column| &column.name);
+        single.chain(&self.features).chain(keys).map(String::as_str).collect()
     }
 }
 
@@ -71,7 +82,8 @@ impl InputSchema {
         let mut extra = selection.extra.clone();
         let mut seen = BTreeSet::new();
         extra.retain(|name| seen.insert(name.clone()));
-        let resolved = Resolved { key: selection.key.clone(), features, target: selection.target.clone(), extra };
+        let (key, target, keys) = (selection.key.clone(), selection.target.clone(), selection.keys.clone());
+        let resolved = Resolved { key, features, target, extra, keys };
         check_roles(first, &resolved)?;
         for file in self.files.iter().skip(1) {
             check_same(first, file, &patterns, &resolved)?;
@@ -94,7 +106,8 @@ struct Patterns {
 
 impl Patterns {
     fn new(first: &FileSummary, selection: &Selection) -> Result<Self, StoreError> {
-        let taken = selection.key.iter().chain(&selection.target).chain(&selection.extra).cloned().collect();
+        let apart = selection.keys.iter().filter(|column| column.apart).map(|column| &column.name);
+        let taken = selection.named().chain(apart).cloned().collect();
         let compile = |pattern: &String| {
             // A column may be called `f[0]`: what exists under that very name is a name.
             let is_name = first.column(pattern).is_some() || !pattern.contains(['*', '?', '[', '{']);
@@ -139,7 +152,7 @@ fn glob(first: &FileSummary, pattern: &str) -> Result<GlobMatcher, StoreError> {
 fn check_present(first: &FileSummary, selection: &Selection, patterns: &Patterns) -> Result<(), StoreError> {
     let mut missing: Vec<&str> = Vec::new();
     let mut empty: Vec<&str> = Vec::new();
-    for name in selection.key.iter().chain(&selection.target).chain(&selection.extra) {
+    for name in selection.named().chain(selection.keys.iter().map(|column| &column.name)) {
         if first.column(name).is_none() && !missing.contains(&name.as_str()) {
             missing.push(name);
         }
@@ -238,6 +251,12 @@ fn check_roles(first: &FileSummary, resolved: &Resolved) -> Result<(), StoreErro
         let hint = "convert it to text, a number or a date";
         check(name, |column| is_showable(&column.data_type), "cannot be shown as text", hint)?;
     }
+    for KeyColumn { name, form, .. } in &resolved.keys {
+        let Some(column) = first.column(name) else { continue };
+        form.takes(&column.data_type, column.partition).map_err(|(what, hint)| {
+            StoreError::invalid_column(&first.path, name, format!("its type {} {what}", column.data_type), hint)
+        })?;
+    }
     Ok(())
 }
 
@@ -248,7 +267,8 @@ fn check_same(
     patterns: &Patterns,
     resolved: &Resolved,
 ) -> Result<(), StoreError> {
-    for name in resolved.key.iter().chain(&resolved.extra) {
+    let keys = resolved.keys.iter().map(|column| &column.name);
+    for name in resolved.key.iter().chain(&resolved.extra).chain(keys) {
         file.check_like(first, name)?;
     }
     for name in resolved.features.iter().chain(&resolved.target) {

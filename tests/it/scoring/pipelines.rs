@@ -153,6 +153,47 @@ fn publishing_keeps_the_previous_model_and_minds_its_condition() {
     assert!(cut.stderr.contains("did not come to its metrics"), "{}", cut.stderr);
 }
 
+/// A better model replaces the one that is published, by the same test rows; a worse one does not.
+#[test]
+fn a_condition_may_be_the_published_model() {
+    let sandbox = Sandbox::new();
+    let model = || fs::read(sandbox.path("models/m/model.safetensors")).unwrap();
+    sandbox.write("gate.yaml", &gated("publish: models/m, publish_if: smse < published"));
+    let with =
+        |method: &str| sandbox.run(&format!("run gate.yaml --set stages.model.train.method={method}")).succeeded();
+    // Nothing is published: any model is better.
+    with("mean");
+    let first = model();
+    assert!(
+        ModelFile::load(&sandbox.path("models/m")).unwrap().meta.published.unwrap().condition == "smse < published"
+    );
+    let again = with("mean");
+    assert!(!again.stderr.contains("not published"), "the same model is not worse: {}", again.stderr);
+    assert_eq!(model(), first);
+    with("gp");
+    let second = model();
+    assert_ne!(second, first);
+    let worse = with("ridge");
+    assert_eq!(model(), second);
+    // What is said of the published model is what was measured when it was published.
+    let measured = ModelFile::load(&sandbox.path("models/m")).unwrap().meta.published.unwrap().metrics["smse"].unwrap();
+    let words = format!("that of the published model {measured:.6}, and the condition is `smse < published`");
+    assert!(
+        worse.stderr.contains("not published to models/m: `smse` is 0.") && worse.stderr.contains(&words),
+        "{}",
+        worse.stderr
+    );
+    // A model of other columns cannot be compared with.
+    let other = gated("publish: models/m, publish_if: smse < published").replace("features: [a, b]", "features: [a]");
+    sandbox.write("gate.yaml", &other);
+    let ran = sandbox.run("run gate.yaml").succeeded();
+    assert!(ran.stderr.contains("the published model cannot be compared with"), "{}", ran.stderr);
+    assert_eq!(model(), second);
+    let refused = sandbox.run("run gate.yaml --set stages.predictions.predict.warn_if=variance_ratio>published");
+    assert_eq!(refused.code, 78, "{}", refused.stderr);
+    assert!(refused.stderr.contains("`published` is for `publish_if`"), "{}", refused.stderr);
+}
+
 /// A model is judged by its own test rows, also when a better one was measured in the same run.
 #[test]
 fn a_condition_looks_at_the_model_itself() {

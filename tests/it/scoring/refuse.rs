@@ -217,7 +217,7 @@ fn a_directory_and_a_file_in_it_exclude_each_other() {
     rows(&sandbox.path("in/d=1/a.parquet"), 0..20);
     let held = |target: &str| match try_lock(&target_lock(&sandbox.path(target)), "somebody else").unwrap() {
         Locking::Held(lock) => lock,
-        Locking::Taken(holder) => panic!("taken by {holder}"),
+        other => panic!("taken: {other:?}"),
     };
     let score = |output: &str| format!("score --model models/m --input in --output {output}");
     let (file, directory) = (score("out/d=1/a.parquet"), score("out/"));
