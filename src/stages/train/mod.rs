@@ -43,7 +43,7 @@ pub static KIND: StageKind = StageKind {
         check: check::check,
         ..Kind::new::<Train>("train", "Trains one model per fold.")
     },
-    version: 7,
+    version: 8,
     read: super::read::<Train>,
 };
 

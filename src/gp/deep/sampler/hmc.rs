@@ -18,6 +18,10 @@ const ACCEPTANCE: f64 = 0.8;
 /// Step tried first when none is known.
 const FIRST_STEP: f64 = 0.05;
 const SMALLEST_STEP: f64 = 1e-8;
+/// Steps of a transition of the frozen chain, on average, unless given: more would be too slow where steps are short.
+const LONGEST: f64 = 24.0;
+/// Transitions between the last M step and the frozen chain.
+const SETTLING: u32 = 12;
 /// Steps are multiplied by a draw of U(1 − x, 1 + x), one for each transition.
 const SPREAD: f64 = 0.2;
 // Of dual averaging. Its authors recommend a shrinkage of 0.05 for thousands of transitions; here there are a dozen in
@@ -37,6 +41,11 @@ pub struct HmcOptions {
     /// Steps per transition.
     #[schemars(range(min = 1, max = 10_000))]
     pub leapfrog: u32,
+    /// Steps per transition of the frozen chain and just before it, on average: every transition draws its own number, from 1 to
+    /// nearly twice as many. Default: a quarter turn, but no more than 24.
+    #[schemars(range(min = 1, max = 10_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_leapfrog: Option<u32>,
     /// Share of proposals that are accepted, at which step sizes aim.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     #[serde(skip_serializing_if = "is_usual")]
@@ -50,7 +59,7 @@ fn is_usual(acceptance: &f64) -> bool {
 
 impl Default for HmcOptions {
     fn default() -> Self {
-        Self { transitions: 12, leapfrog: 8, acceptance: ACCEPTANCE }
+        Self { transitions: 12, leapfrog: 8, final_leapfrog: None, acceptance: ACCEPTANCE }
     }
 }
 
@@ -63,8 +72,13 @@ impl SamplerMethod for HmcOptions {
         self.transitions
     }
 
+    // The target has changed, and with it the step that fits; and trajectories are longer from now on.
+    fn settling_moves(&self) -> u32 {
+        SETTLING
+    }
+
     fn check(&self) -> Result<(), GpError> {
-        if self.leapfrog == 0 {
+        if self.leapfrog == 0 || self.final_leapfrog == Some(0) {
             return Err(GpError::value("the number of leapfrog steps must be positive"));
         }
         Ok(())
@@ -84,24 +98,29 @@ impl SamplerMethod for HmcOptions {
 
     fn start(&self, _: usize) -> Box<dyn Sampler> {
         let step = FIRST_STEP.ln();
-        let leapfrog = self.leapfrog as usize;
-        let acceptance = self.acceptance;
-        Box::new(Hmc { leapfrog, acceptance, step, average: step, anchor: step, error: 0.0, count: 0.0, ready: false })
+        Box::new(Hmc {
+            options: *self,
+            step,
+            average: step,
+            anchor: step,
+            error: 0.0,
+            count: 0.0,
+            ready: false,
+            long: false,
+        })
     }
 
     fn restore(&self, _: usize, numbers: &[f64]) -> Option<Box<dyn Sampler>> {
-        let [step, average, anchor, error, count, ready] = *numbers else { return None };
-        let leapfrog = self.leapfrog as usize;
-        let acceptance = self.acceptance;
-        Some(Box::new(Hmc { leapfrog, acceptance, step, average, anchor, error, count, ready: ready > 0.0 }))
+        let [step, average, anchor, error, count, ready, long] = *numbers else { return None };
+        let (ready, long) = (ready > 0.0, long > 0.0);
+        Some(Box::new(Hmc { options: *self, step, average, anchor, error, count, ready, long }))
     }
 }
 
 /// Step size, and what dual averaging remembers.
 #[derive(Debug)]
 struct Hmc {
-    leapfrog: usize,
-    acceptance: f64,
+    options: HmcOptions,
     // Logarithms of the step, of its average, and of what both shrink to.
     step: f64,
     average: f64,
@@ -110,6 +129,8 @@ struct Hmc {
     count: f64,
     // Whether a first step was found.
     ready: bool,
+    // Whether trajectories are those of the frozen chain.
+    long: bool,
 }
 
 struct Momentum {
@@ -141,7 +162,8 @@ impl Sampler for Hmc {
             let before = energy(*density, xi, &v);
             let mut proposal = xi.clone();
             let mut momentum = Momentum { v, gradient: gradient_here.clone() };
-            let end = trajectory(target, &mut proposal, &mut momentum, step, self.leapfrog)?;
+            let count = self.steps(step, rng);
+            let end = trajectory(target, &mut proposal, &mut momentum, step, count)?;
             let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
             // NaN is no reason to accept.
             let probability = if log_ratio.is_nan() { 0.0 } else { log_ratio.min(0.0).exp() };
@@ -169,22 +191,39 @@ impl Sampler for Hmc {
         }
     }
 
+    fn lengthen(&mut self) {
+        if !self.long {
+            (self.long, self.count, self.error, self.anchor) = (true, 0.0, 0.0, self.step);
+        }
+    }
+
     fn to_numbers(&self) -> Vec<f64> {
-        let ready = if self.ready { 1.0 } else { 0.0 };
-        vec![self.step, self.average, self.anchor, self.error, self.count, ready]
+        let [ready, long] = [self.ready, self.long].map(|yes| if yes { 1.0 } else { 0.0 });
+        vec![self.step, self.average, self.anchor, self.error, self.count, ready, long]
     }
 }
 
 impl Hmc {
     // A longer rotation than a quarter turn only comes back.
     fn largest_step(&self) -> f64 {
-        std::f64::consts::FRAC_PI_2 / self.leapfrog as f64
+        std::f64::consts::FRAC_PI_2 / f64::from(self.options.leapfrog)
+    }
+
+    // Steps of a trajectory. Short ones make a random walk of the chain. Of one length, they may come back to where they
+    // began, again and again.
+    fn steps(&self, step: f64, rng: &mut ChaCha8Rng) -> usize {
+        if !self.long {
+            return self.options.leapfrog as usize;
+        }
+        let quarter_turn = (std::f64::consts::FRAC_PI_2 / step).min(LONGEST).ceil();
+        let mean = self.options.final_leapfrog.map_or(quarter_turn, f64::from);
+        1 + (uniform(rng) * (2.0 * mean - 1.0)) as usize
     }
 
     fn adapt(&mut self, probability: f64) {
         self.count += 1.0;
         let share = 1.0 / (self.count + DELAY);
-        self.error = (1.0 - share) * self.error + share * (self.acceptance - probability);
+        self.error = (1.0 - share) * self.error + share * (self.options.acceptance - probability);
         let step = self.anchor - self.count.sqrt() / SHRINKAGE * self.error;
         self.step = step.clamp(SMALLEST_STEP.ln(), self.largest_step().ln());
         let weight = self.count.powf(-FORGETTING);
@@ -231,7 +270,7 @@ impl Hmc {
 // H = −ℓ + ½‖ξ‖² + ½‖v‖².
 fn energy(density: DensityAt, xi: &[Array2<f64>], v: &[Array2<f64>]) -> f64 {
     let squares = |all: &[Array2<f64>]| all.iter().flatten().map(|x| x * x).sum::<f64>();
-    -density.log_likelihood + 0.5 * (squares(xi) + squares(v))
+    -density.sampled + 0.5 * (squares(xi) + squares(v))
 }
 
 // Follows the motion; `None` where ℓ is not defined on the way.
