@@ -120,8 +120,10 @@ fn agree(all: &[(usize, DeepOptions)]) {
                 let expected = [3e-4, 3e-5, 3e-6].map(richardson);
                 let found: f64 = (&gradient[layer] * &direction).sum();
                 let scale = gradient[layer].iter().map(|g| g.abs()).sum::<f64>().max(1.0);
+                // A bound subtracts what is left of variances, and is as much less smooth to rounding.
+                let allowed = if options.em.objective == Some(EmObjective::Paper) { 1e-6 } else { 2e-5 };
                 assert!(
-                    expected.iter().any(|expected| (found - expected).abs() < 1e-6 * scale),
+                    expected.iter().any(|expected| (found - expected).abs() < allowed * scale),
                     "{:?} {:?} {:?} {:?} {} layers, width {width}, layer {layer}: {found} against {expected:?}",
                     options.em.objective,
                     options.layers.architecture,

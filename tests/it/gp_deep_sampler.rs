@@ -66,8 +66,13 @@ fn evaluated(kind: SamplerOptions, target: &Gaussian) -> Chain {
 
 /// What a chain does between the last M step and its frozen moves.
 pub fn settle(chain: &mut Chain, target: &dyn LogDensity, rng: &mut ChaCha8Rng) {
+    let before = chain.sampler.to_numbers().len();
     chain.sampler.lengthen();
+    chain.run(target, 200, true, rng).unwrap();
+    chain.sampler.rescale();
     chain.run(target, 300, true, rng).unwrap();
+    let entries: usize = chain.xi().iter().map(Array2::len).sum();
+    assert_eq!(chain.sampler.to_numbers().len(), before + entries, "every entry has its scale");
 }
 
 // Draws of all entries of a chain that was adapted and then frozen, every `thin` moves.
@@ -184,8 +189,9 @@ fn states_survive_as_numbers() {
         let mut chain = evaluated(kind, &target);
         // Not a multiple of the window after which steps change.
         chain.run(&target, 137, true, &mut rng).unwrap();
-        chain.sampler.lengthen();
-        chain.run(&target, 10, true, &mut rng).unwrap();
+        if kind == HMC {
+            settle(&mut chain, &target, &mut rng);
+        }
         let numbers = chain.sampler.to_numbers();
         let copy = kind.method().restore(2, &numbers).unwrap();
         assert_eq!(format!("{copy:?}"), format!("{:?}", chain.sampler));
@@ -197,11 +203,26 @@ fn states_survive_as_numbers() {
         assert_eq!(chain.xi(), other.xi());
         assert_eq!(format!("{:?}", chain.sampler), format!("{:?}", other.sampler));
         assert_ne!(chain.sampler.to_numbers(), numbers);
-        for wrong in [&numbers[1..], &[]] {
+        for wrong in [&numbers[..4], &[]] {
             assert!(kind.method().restore(2, wrong).is_none());
         }
         let other = if kind == HMC { PCN } else { HMC };
         assert!(other.method().restore(2, &numbers).is_none());
+    }
+}
+
+// A scale is the spread of a normal distribution, which it was learnt from.
+#[test]
+fn scales_are_those_of_the_posterior() {
+    let target = target(40.0, 1.0, f64::INFINITY);
+    let (mut rng, mut chain) = (generator(7), evaluated(HMC, &target));
+    chain.run(&target, 200, true, &mut rng).unwrap();
+    let before = chain.sampler.to_numbers().len();
+    settle(&mut chain, &target, &mut rng);
+    let numbers = chain.sampler.to_numbers();
+    for (a, scale) in target.a.iter().flatten().zip(&numbers[before..]) {
+        let spread = 1.0 / (1.0 + a).sqrt();
+        assert!((scale / spread - 1.0).abs() < 0.2, "{scale} for {spread}");
     }
 }
 

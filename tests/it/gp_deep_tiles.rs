@@ -38,7 +38,7 @@ fn check_gradient(problem: &DeepProblem, xi: &[Array2<f64>], label: &str) {
         let moved = |step: f64| {
             let mut xi = xi.to_vec();
             xi[layer].scaled_add(step, &direction);
-            problem.value(&xi).unwrap().log_likelihood
+            problem.value(&xi).unwrap().sampled
         };
         let difference = |h: f64| (moved(h) - moved(-h)) / (2.0 * h);
         let expected = (4.0 * difference(1e-4) - difference(2e-4)) / 3.0;

@@ -34,6 +34,8 @@ pub(super) struct DeepFit<'a> {
     pub shown: Vec<usize>,
     // The mean of what every chain sampled, in every E step.
     pub(super) heights: Vec<Vec<f64>>,
+    // By how much that has risen in the last E step, from its first move to its last, on average over the chains.
+    risen: f64,
     // Time that was used, also before an interruption, and the clock when it was looked at.
     pub(super) seconds: f64,
     pub(super) clock: f64,
@@ -99,6 +101,7 @@ impl<'a> DeepFit<'a> {
                 || vec![Vec::new(); count],
                 |state| state.particles.iter().map(|particle| particle.heights.clone()).collect(),
             ),
+            risen: 0.0,
             seconds: resume.as_ref().map_or(0.0, |state| state.seconds),
             clock: observer.seconds(),
             moves_done: 0,
@@ -146,7 +149,7 @@ impl<'a> DeepFit<'a> {
             let cross = self.problem.hidden.representation.cross();
             if !last && cross.is_some_and(|cross| cross.repivot) {
                 let seen = pivot_rows(self.key, self.problem.rows.len());
-                let done = self.problem.repivot(&seen, xi_of(&mut self.chains));
+                let done = self.problem.repivot(&seen, xi_of(&mut self.chains), self.risen);
                 self.or_skipped(done, false, "repivot.skipped", observer)?;
             }
             self.iteration += 1;
@@ -206,6 +209,7 @@ impl<'a> DeepFit<'a> {
     pub(super) fn sample(&mut self, stretch: &Stretch, observer: &mut dyn Observer) -> Result<(), GpError> {
         observer.phase(Phase::EStep);
         self.refresh_densities()?;
+        let before = self.mean_sampled();
         if !stretch.adapt {
             self.chains.iter_mut().for_each(|chain| chain.sampler.freeze());
             if stretch.batch == 0 {
@@ -262,7 +266,12 @@ impl<'a> DeepFit<'a> {
             }
         }
         self.chains = chains;
+        self.risen = self.mean_sampled() - before;
         Ok(())
+    }
+
+    fn mean_sampled(&self) -> f64 {
+        self.chains.iter().map(Chain::sampled).sum::<f64>() / self.chains.len().max(1) as f64
     }
 
     fn report(&self, chains: &[Chain], totals: &[Moves], stretch: &Stretch, done: usize, observer: &mut dyn Observer) {

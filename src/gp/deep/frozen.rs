@@ -130,7 +130,7 @@ impl DeepFit<'_> {
     pub(super) fn final_moves(&self) -> usize {
         let (em, moves) = (&self.options.em, self.options.em.frozen_moves() as usize);
         let settling = if moves > 0 { em.sampler.method().settling_moves() as usize } else { 0 };
-        settling + moves * self.frozen.batches.max(1)
+        2 * settling + moves * self.frozen.batches.max(1)
     }
 
     // Lets samplers adapt to where the last M step has left the target.
@@ -140,8 +140,10 @@ impl DeepFit<'_> {
         if moves == 0 {
             return Ok(());
         }
-        let stretch = Stretch { phase: "settle", first: 0, batch: 0, moves, round: 1, adapt: true, draws: 1 };
-        self.sample(&stretch, observer)
+        let stretch = |first| Stretch { phase: "settle", first, batch: 0, moves, round: 1, adapt: true, draws: 1 };
+        self.sample(&stretch(0), observer)?;
+        self.chains.iter_mut().for_each(|chain| chain.sampler.rescale());
+        self.sample(&stretch(moves), observer)
     }
 
     /// What chains predict at some training rows, once more.

@@ -19,10 +19,12 @@ const TOLERANCES: [f64; 7] = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1];
 
 impl DeepProblem {
     /// Chooses new pivots for what the top covariance has become, looking at the rows `seen`, and ξ such that hidden layers
-    /// stay what they are as far as new pivots allow it: of several fits to the old layers, for each particle the one whose
-    /// log density with the prior is highest. Nothing changes, and the answer is `false`, if the mean of these is lower
-    /// than it was.
-    pub fn repivot(&mut self, seen: &[usize], all_xi: Vec<&mut Vec<Array2<f64>>>) -> Result<bool, GpError> {
+    /// stay what they are as far as new pivots allow it: of several fits to the old layers, for each particle the one that
+    /// costs least. Nothing changes, and the answer is `false`, if that is more than `most` on average.
+    ///
+    /// A loss of log density counts, and so does a longer ξ, by the prior. A shorter one makes up for nothing: length that
+    /// the data do not ask for comes back by itself.
+    pub fn repivot(&mut self, seen: &[usize], all_xi: Vec<&mut Vec<Array2<f64>>>, most: f64) -> Result<bool, GpError> {
         let representation = Arc::clone(&self.hidden.representation);
         let Some(cross) = representation.cross() else { return Ok(false) };
         let members: Vec<Warped> =
@@ -36,7 +38,8 @@ impl DeepProblem {
             .enumerate()
             .map(|(particle, xi)| self.moved_to((&new, jitter), &at_seen, particle, xi))
             .collect::<Result<_, GpError>>()?;
-        if moved.iter().map(|(_, rise)| rise).sum::<f64>() < 0.0 {
+        // Written so that NaN is refused too.
+        if !(moved.iter().map(|(_, cost)| cost).sum::<f64>() <= most * moved.len() as f64) {
             return Ok(false);
         }
         all_xi.into_iter().zip(moved).for_each(|(xi, (moved, _))| *xi = moved);
@@ -44,7 +47,7 @@ impl DeepProblem {
         Ok(true)
     }
 
-    // ξ of a particle with other pivots, and by how much its log density with the prior is higher then.
+    // ξ of a particle with other pivots, and what that costs.
     fn moved_to(
         &self,
         (new, jitter): (&HiddenLayers, f64),
@@ -68,29 +71,26 @@ impl DeepProblem {
             Architecture::Convolution => design.start_length,
             Architecture::Injective => 1.0,
         };
+        let (density, length) = (before.value(xi)?.sampled, squares(xi));
+        let cost = |xi: &[Array2<f64>]| {
+            Ok::<f64, GpError>(density - target.value(xi)?.sampled + 0.5 * (squares(xi) - length).max(0.0))
+        };
         // The first keeps the values at the new pivots.
-        let mut best: Option<(Vec<Array2<f64>>, f64)> = None;
         let fits = std::iter::once_with(|| new.whiten(design, &at_anchors));
         let fits = fits.chain(TOLERANCES.iter().map(|share| new.refit(design, seen, &values, (share * scale).powi(2))));
-        let mut failed = None;
+        let (mut best, mut failed): (Option<(Vec<Array2<f64>>, f64)>, _) = (None, None);
         for fit in fits {
-            let found = fit.and_then(|xi| Ok((log_posterior(&target, &xi)?, xi)));
-            match found {
-                Ok((height, xi)) if best.as_ref().is_none_or(|(_, best)| height > *best) => best = Some((xi, height)),
+            match fit.and_then(|xi| Ok((cost(&xi)?, xi))) {
+                Ok((cost, xi)) if best.as_ref().is_none_or(|(_, best)| cost < *best) => best = Some((xi, cost)),
                 Ok(_) => {}
                 Err(error) if error.is_recoverable() => failed = Some(error),
                 Err(error) => return Err(error),
             }
         }
-        match (best, failed) {
-            (Some((moved, height)), _) => Ok((moved, height - log_posterior(&before, xi)?)),
-            (None, Some(error)) => Err(error),
-            (None, None) => Err(GpError::shape("no fit of hidden layers")),
-        }
+        best.ok_or_else(|| failed.unwrap_or_else(|| GpError::shape("no fit of hidden layers")))
     }
 }
 
-fn log_posterior(target: &Target<'_>, xi: &[Array2<f64>]) -> Result<f64, GpError> {
-    let squares: f64 = xi.iter().flatten().map(|value| value * value).sum();
-    Ok(target.value(xi)?.sampled - 0.5 * squares)
+fn squares(xi: &[Array2<f64>]) -> f64 {
+    xi.iter().flatten().map(|value| value * value).sum()
 }

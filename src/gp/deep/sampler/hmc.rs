@@ -2,12 +2,17 @@
 //!
 //! One step: half a kick v += ½ε∇ℓ, the rotation (ξ, v) ← (ξ cos ε + v sin ε, v cos ε − ξ sin ε), half a kick. Without
 //! ℓ this is exact for any ε; H = −ℓ + ½‖ξ‖² + ½‖v‖². The step size follows dual averaging (Hoffman and Gelman, 2014).
+//!
+//! In the frozen chain every entry has its own scale S, the mass of its momentum being S⁻²: it turns by Sε, and its kick is
+//! ½Sε∇ℓ. That is as exact without ℓ, and keeps H. Data determine some entries much better than others, and without scales
+//! the best known one decides on the step of all.
 
 use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::scales::Scales;
 use super::{Advice, Moves, Position, Sampler, SamplerMethod, normals_like, unless_undefined};
 use crate::gp::GpError;
 use crate::gp::deep::target::{DensityAt, LogDensity};
@@ -20,6 +25,8 @@ const FIRST_STEP: f64 = 0.05;
 const SMALLEST_STEP: f64 = 1e-8;
 /// Steps of a transition of the frozen chain, on average, unless given: more would be too slow where steps are short.
 const LONGEST: f64 = 24.0;
+/// The largest step of such a transition: a few of them make a quarter turn.
+const LARGEST_LONG_STEP: f64 = 0.5;
 /// Transitions between the last M step and the frozen chain.
 const SETTLING: u32 = 12;
 /// Steps are multiplied by a draw of U(1 − x, 1 + x), one for each transition.
@@ -107,13 +114,15 @@ impl SamplerMethod for HmcOptions {
             count: 0.0,
             ready: false,
             long: false,
+            scales: Scales::default(),
         })
     }
 
     fn restore(&self, _: usize, numbers: &[f64]) -> Option<Box<dyn Sampler>> {
-        let [step, average, anchor, error, count, ready, long] = *numbers else { return None };
-        let (ready, long) = (ready > 0.0, long > 0.0);
-        Some(Box::new(Hmc { options: *self, step, average, anchor, error, count, ready, long }))
+        let (first, scales) = numbers.split_at_checked(7)?;
+        let [step, average, anchor, error, count, ready, long] = *first else { return None };
+        let (ready, long, scales) = (ready > 0.0, long > 0.0, Scales::new(scales));
+        Some(Box::new(Hmc { options: *self, step, average, anchor, error, count, ready, long, scales }))
     }
 }
 
@@ -131,6 +140,7 @@ struct Hmc {
     ready: bool,
     // Whether trajectories are those of the frozen chain.
     long: bool,
+    scales: Scales,
 }
 
 struct Momentum {
@@ -163,7 +173,7 @@ impl Sampler for Hmc {
             let mut proposal = xi.clone();
             let mut momentum = Momentum { v, gradient: gradient_here.clone() };
             let count = self.steps(step, rng);
-            let end = trajectory(target, &mut proposal, &mut momentum, step, count)?;
+            let end = trajectory(target, &mut proposal, &mut momentum, (step, count), &mut self.scales)?;
             let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
             // NaN is no reason to accept.
             let probability = if log_ratio.is_nan() { 0.0 } else { log_ratio.min(0.0).exp() };
@@ -194,18 +204,30 @@ impl Sampler for Hmc {
     fn lengthen(&mut self) {
         if !self.long {
             (self.long, self.count, self.error, self.anchor) = (true, 0.0, 0.0, self.step);
+            self.scales.watch();
+        }
+    }
+
+    fn rescale(&mut self) {
+        if self.scales.settle() {
+            // Another step fits from now on.
+            (self.ready, self.count, self.error) = (false, 0.0, 0.0);
         }
     }
 
     fn to_numbers(&self) -> Vec<f64> {
         let [ready, long] = [self.ready, self.long].map(|yes| if yes { 1.0 } else { 0.0 });
-        vec![self.step, self.average, self.anchor, self.error, self.count, ready, long]
+        let own = [self.step, self.average, self.anchor, self.error, self.count, ready, long];
+        own.into_iter().chain(self.scales.values().iter().copied()).collect()
     }
 }
 
 impl Hmc {
     // A longer rotation than a quarter turn only comes back.
     fn largest_step(&self) -> f64 {
+        if self.long {
+            return LARGEST_LONG_STEP;
+        }
         std::f64::consts::FRAC_PI_2 / f64::from(self.options.leapfrog)
     }
 
@@ -248,7 +270,7 @@ impl Hmc {
             let mut momentum = Momentum { v: v.clone(), gradient: gradient.to_vec() };
             let mut proposal = xi.to_vec();
             let before = energy(*density, xi, &v);
-            let end = trajectory(target, &mut proposal, &mut momentum, step, 1)?;
+            let end = trajectory(target, &mut proposal, &mut momentum, (step, 1), &mut self.scales)?;
             let log_ratio = end.map_or(f64::NEG_INFINITY, |end| before - energy(end, &proposal, &momentum.v));
             // exp of it above one half; NaN counts as below.
             let now = log_ratio > -std::f64::consts::LN_2;
@@ -273,33 +295,42 @@ fn energy(density: DensityAt, xi: &[Array2<f64>], v: &[Array2<f64>]) -> f64 {
     -density.sampled + 0.5 * (squares(xi) + squares(v))
 }
 
-// Follows the motion; `None` where ℓ is not defined on the way.
+// Follows the motion, so many steps; `None` where ℓ is not defined on the way.
 fn trajectory(
     target: &dyn LogDensity,
     xi: &mut [Array2<f64>],
     momentum: &mut Momentum,
-    step: f64,
-    leapfrog: usize,
+    (step, count): (f64, usize),
+    scales: &mut Scales,
 ) -> Result<Option<DensityAt>, GpError> {
-    let (sin, cos) = step.sin_cos();
+    let turns = scales.turns(step);
     let mut end = None;
-    for _ in 0..leapfrog {
-        kick(momentum, 0.5 * step);
-        for (xi, v) in xi.iter_mut().flatten().zip(momentum.v.iter_mut().flatten()) {
+    for _ in 0..count {
+        kick(momentum, 0.5 * step, scales);
+        let entries = xi.iter_mut().flatten().zip(momentum.v.iter_mut().flatten());
+        for ((xi, v), (sin, cos)) in entries.zip(turns.iter().cycle()) {
             (*xi, *v) = (*xi * cos + *v * sin, *v * cos - *xi * sin);
         }
         let Some((density, gradient)) = unless_undefined(target.value_and_gradient(xi))? else {
             return Ok(None);
         };
         momentum.gradient = gradient;
-        kick(momentum, 0.5 * step);
+        kick(momentum, 0.5 * step, scales);
+        scales.see(xi, &momentum.gradient);
         end = Some(density);
     }
     Ok(end)
 }
 
-fn kick(momentum: &mut Momentum, size: f64) {
-    for (v, gradient) in momentum.v.iter_mut().zip(&momentum.gradient) {
-        v.scaled_add(size, gradient);
+fn kick(momentum: &mut Momentum, size: f64, scales: &Scales) {
+    if scales.values().is_empty() {
+        for (v, gradient) in momentum.v.iter_mut().zip(&momentum.gradient) {
+            v.scaled_add(size, gradient);
+        }
+        return;
+    }
+    let entries = momentum.v.iter_mut().flatten().zip(momentum.gradient.iter().flatten());
+    for ((v, slope), scale) in entries.zip(scales.values()) {
+        *v += size * scale * slope;
     }
 }

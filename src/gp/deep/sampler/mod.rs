@@ -4,6 +4,7 @@
 
 mod hmc;
 mod pcn;
+mod scales;
 
 use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
@@ -108,6 +109,8 @@ pub trait Sampler: std::fmt::Debug + Send + Sync {
     fn freeze(&mut self) {}
     /// From now on moves go as far as those of the frozen chain do.
     fn lengthen(&mut self) {}
+    /// Makes use of what was learnt of the target since then.
+    fn rescale(&mut self) {}
     /// The state as numbers, for [`SamplerMethod::restore`].
     fn to_numbers(&self) -> Vec<f64>;
 }
