@@ -93,7 +93,9 @@ fn so_does_every_bound() {
     for objective in [EmObjective::Bound, EmObjective::Trace, EmObjective::Tight] {
         let mut all: Vec<(usize, DeepOptions)> = combinations().into_iter().enumerate().collect();
         all.retain(|(_, options)| matches!(options.start, Start::Sparse(_)));
-        all.iter_mut().for_each(|(_, options)| options.em.objective = Some(objective));
+        for (_, options) in &mut all {
+            options.em.objective = Some(objective);
+        }
         agree(&all);
     }
 }

@@ -180,7 +180,7 @@ fn smooth_layers_stay_at_all_rows() {
             let mut options = options(architecture, aca(14, 0.0), PriorMean::Identity, layers);
             options.start = sparse_start(Kernel::Rbf);
             let (mut problem, _) = problem(&options, &x, &y, &start);
-            let mut all_xi = vec![wander(&problem, 50, 0.2)];
+            let mut all_xi = [wander(&problem, 50, 0.2)];
             let before = problem.hidden_values(&all_xi[0], &every).unwrap();
             assert!(problem.repivot(&every, all_xi.iter_mut().collect(), f64::INFINITY).unwrap());
             let now = problem.hidden_values(&all_xi[0], &every).unwrap();

@@ -43,7 +43,7 @@ impl Clocked {
     }
 }
 
-fn options(em: EmOptions) -> DeepOptions {
+fn options(em: &EmOptions) -> DeepOptions {
     DeepOptions {
         start: Start::Sparse(quick_sparse(Kernel::Matern52, 6)),
         layers: LayerOptions { hidden: aca(8, 1e-9), ..LayerOptions::default() },
@@ -52,7 +52,7 @@ fn options(em: EmOptions) -> DeepOptions {
             sampler: hmc(3, 4),
             final_transitions: Some(10),
             objective: Some(EmObjective::Trace),
-            ..em
+            ..em.clone()
         },
     }
 }
@@ -75,7 +75,7 @@ fn interrupted_it_ends_the_same() {
         EmOptions { iterations: 20, time_budget: budget, draws: 3, ..EmOptions::default() },
         EmOptions { iterations: 7, until: Some(Until { rhat: 1.2, ess: 12.0 }), draws: 2, ..EmOptions::default() },
     ] {
-        let options = options(em);
+        let options = options(&em);
         let (whole, said) = run(&options, None);
         assert!(said.checkpoints.len() >= 3, "{options:?}");
         for (number, state) in said.checkpoints.iter().enumerate() {
@@ -90,27 +90,28 @@ fn interrupted_it_ends_the_same() {
 fn a_budget_ends_em_at_its_half_and_batches_at_its_end() {
     let time_budget = TimeBudget::parse("8s");
     let em = EmOptions { iterations: 20, time_budget, ..EmOptions::default() };
-    let (_, said) = run(&options(em.clone()), None);
+    let (_, said) = run(&options(&em), None);
     assert_eq!(said.last("e_step", |point| point.iteration), 4);
     assert_eq!(said.last("final", |point| point.step), 10, "one batch, which nothing asks to go on");
     // EM may end before its time because nothing rises any more.
-    let (_, said) = run(&options(EmOptions { until: Some(NEVER), ..em }), None);
+    let (_, said) = run(&options(&EmOptions { until: Some(NEVER), ..em }), None);
     let iterations = said.last("e_step", |point| point.iteration);
     assert!(iterations <= 4, "{iterations}");
     assert_eq!(said.last("final", |point| point.step), 10 * (8 - iterations));
     // No time at all: the stationary model, and one batch.
     let none = EmOptions { time_budget: TimeBudget::parse("0s"), ..EmOptions::default() };
-    let (_, said) = run(&options(none), None);
+    let (_, said) = run(&options(&none), None);
     assert_eq!((said.last("e_step", |point| point.iteration), said.last("final", |point| point.step)), (0, 10));
 }
 
 #[test]
 fn batches_go_on_until_the_figures_are_good() {
     let easy = EmOptions { iterations: 2, until: Some(Until { rhat: 50.0, ess: 1.0 }), ..EmOptions::default() };
-    let (gp, said) = run(&options(easy), None);
+    let (gp, said) = run(&options(&easy), None);
     assert_eq!(said.last("final", |point| point.step), 10);
     let until = Until { rhat: 1.15, ess: 25.0 };
-    let (gp_later, said) = run(&options(EmOptions { iterations: 2, until: Some(until), ..EmOptions::default() }), None);
+    let (gp_later, said) =
+        run(&options(&EmOptions { iterations: 2, until: Some(until), ..EmOptions::default() }), None);
     let figures = &gp_later.parts().diagnostics;
     let moves = said.last("final", |point| point.step);
     assert!(moves > 10 && moves % 10 == 0 && moves <= 400, "{moves}");
@@ -130,7 +131,7 @@ fn batches_go_on_until_the_figures_are_good() {
 fn what_is_followed_is_what_the_model_predicts() {
     for sampler in [hmc(3, 4), pcn(50)] {
         let mut options =
-            options(EmOptions { iterations: 2, hyperparameters: false, exchanges: 0, ..EmOptions::default() });
+            options(&EmOptions { iterations: 2, hyperparameters: false, exchanges: 0, ..EmOptions::default() });
         (options.em.particles, options.em.final_transitions, options.em.sampler) = (1, Some(0), sampler);
         let (gp, said) = run(&options, None);
         let (x, _) = regression(81, 45, 2, 0.3);
@@ -149,7 +150,7 @@ fn what_is_followed_is_what_the_model_predicts() {
 
 #[test]
 fn figures_need_a_frozen_chain() {
-    let mut options = options(EmOptions { until: Some(NEVER), ..EmOptions::default() });
+    let mut options = options(&EmOptions { until: Some(NEVER), ..EmOptions::default() });
     options.em.final_transitions = Some(0);
     let (x, y) = regression(81, 45, 2, 0.3);
     let refused = fit(x.view(), y.view(), &options, &StreamKey::new(2), None, &mut Clocked::default());

@@ -38,8 +38,8 @@ impl DeepProblem {
             .enumerate()
             .map(|(particle, xi)| self.moved_to((&new, jitter), &at_seen, particle, xi))
             .collect::<Result<_, GpError>>()?;
-        // Written so that NaN is refused too.
-        if !(moved.iter().map(|(_, cost)| cost).sum::<f64>() <= most * moved.len() as f64) {
+        let cost = moved.iter().map(|(_, cost)| cost).sum::<f64>() / moved.len().max(1) as f64;
+        if cost > most || cost.is_nan() {
             return Ok(false);
         }
         all_xi.into_iter().zip(moved).for_each(|(xi, (moved, _))| *xi = moved);
@@ -78,7 +78,8 @@ impl DeepProblem {
         // The first keeps the values at the new pivots.
         let fits = std::iter::once_with(|| new.whiten(design, &at_anchors));
         let fits = fits.chain(TOLERANCES.iter().map(|share| new.refit(design, seen, &values, (share * scale).powi(2))));
-        let (mut best, mut failed): (Option<(Vec<Array2<f64>>, f64)>, _) = (None, None);
+        let mut best: Option<(Vec<Array2<f64>>, f64)> = None;
+        let mut failed = None;
         for fit in fits {
             match fit.and_then(|xi| Ok((cost(&xi)?, xi))) {
                 Ok((cost, xi)) if best.as_ref().is_none_or(|(_, best)| cost < *best) => best = Some((xi, cost)),
