@@ -143,6 +143,7 @@ fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
             final_transitions: Some(number("final", 50) as u32),
             draws: number("draws", basis.draws as usize) as u32,
             climb: given.get("climb").and_then(|value| value.parse().ok()),
+            ..EmOptions::default()
         },
     }
 }

@@ -161,6 +161,18 @@ pub const METRICS: &[Metric] = &[
         format: NumberFormat::Decimals(0),
         ..other("ess_log_likelihood", "effective sample size")
     },
+    Metric {
+        better: Better::Lower,
+        caption: Some("R̂ of predictions"),
+        format: NumberFormat::Decimals(3),
+        ..other("rhat_predictions", "R̂ of predictions at 50 training rows, the largest")
+    },
+    Metric {
+        better: Better::Higher,
+        caption: Some("ESS of predictions"),
+        format: NumberFormat::Decimals(0),
+        ..other("ess_predictions", "effective sample size of predictions at 50 training rows, the smallest")
+    },
     Metric { caption: Some("acceptance"), format: NumberFormat::Percent, ..other("acceptance", "acceptance") },
     Metric {
         source: MetricSource::Drift,

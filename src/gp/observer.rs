@@ -126,6 +126,10 @@ pub trait Observer: Sync {
     fn phase(&mut self, phase: Phase);
     /// An EM iteration was finished: from here a fit can go on later. Deep fits only.
     fn checkpoint(&mut self, _state: &Checkpoint) {}
+    /// Seconds on a clock of the caller's, for fits with a budget of time; any clock that does not go back will do.
+    fn seconds(&self) -> f64 {
+        0.0
+    }
     /// Whether to stop with [`GpError::Interrupted`](super::GpError::Interrupted) as soon as possible.
     fn interrupted(&self) -> bool;
 }

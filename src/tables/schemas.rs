@@ -168,7 +168,7 @@ tables! {
         pub step: i32,
         /// Log likelihood of the data given the hidden layers.
         pub log_likelihood: f64,
-        /// Variational bound.
+        /// Lower bound that is maximised; `em.objective` says which.
         pub bound: Option<f64>,
         /// Share of accepted proposals.
         pub acceptance: Option<f64>,

@@ -11,6 +11,8 @@ fn state() -> Checkpoint {
         xi: vec![array![[scale, -0.0], [1.0 / 3.0, 5e-324]], Array2::zeros((0, 2))],
         sampler: vec![scale.sqrt(), f64::INFINITY],
         frozen: vec![scale, -1.5],
+        predictions: vec![scale],
+        heights: vec![-scale, 0.5],
     };
     Checkpoint {
         iteration: 3,
@@ -22,10 +24,18 @@ fn state() -> Checkpoint {
         particles: vec![
             particle(2.0),
             particle(-0.5),
-            ParticleState { xi: Vec::new(), sampler: Vec::new(), frozen: Vec::new() },
+            ParticleState {
+                xi: Vec::new(),
+                sampler: Vec::new(),
+                frozen: Vec::new(),
+                predictions: Vec::new(),
+                heights: Vec::new(),
+            },
         ],
         frozen_tried: 24,
         frozen_accepted: 0.1 + 0.7,
+        frozen_batches: 2,
+        seconds: 0.1 + 0.2,
     }
 }
 

@@ -114,8 +114,7 @@ fn pivots_stay_unless_they_are_to_move() {
     let mut moving = options(Architecture::Composition, Free::ALL, false);
     let said = run(&moving);
     let pivots: Vec<_> = said.checkpoints.iter().map(|state| &state.pivots).collect();
-    assert!(pivots[0] != pivots[1]);
-    // Not after the last M step.
+    // Not after the last M step; before, where it does not cost too much, which `gp_deep_pivots` looks at.
     assert_eq!(pivots[1], pivots[2]);
     moving.layers.hidden = CrossOptions { rank: 8, tolerance: 1e-9, repivot: false }.into();
     let said = run(&moving);

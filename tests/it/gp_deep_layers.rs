@@ -5,7 +5,8 @@ use crate::naive::{cholesky, normal_matrix, regression, relative_error};
 use ndarray::{Array1, Array2, Axis, s};
 use ndarray_linalg::{Eigh, UPLO};
 use stride_pipe::gp::deep::{
-    Architecture, DeepOptions, DeepProblem, HiddenOptions, LayerOptions, LogDensity, PriorMean, Start, SupportPoints,
+    Architecture, DeepOptions, DeepProblem, EmObjective, EmOptions, HiddenOptions, LayerOptions, LogDensity, PriorMean,
+    Start, SupportPoints,
 };
 use stride_pipe::gp::exact::ExactOptions;
 use stride_pipe::gp::kernel::{Covariance, Hyper, Kernel};
@@ -127,7 +128,7 @@ fn in_every_combination(layers: u32, kernel: Kernel) {
                             length,
                             ..LayerOptions::default()
                         },
-                        ..DeepOptions::default()
+                        em: EmOptions { objective: Some(EmObjective::Paper), ..EmOptions::default() },
                     };
                     check(&options, &x, &y, 5 + u64::from(layers));
                 }

@@ -123,15 +123,19 @@ fn everything_in_the_schema_can_be_written() {
         ("particles", json!(em.particles)),
         ("exchanges", json!(em.exchanges)),
         ("hyperparameters", json!(em.hyperparameters)),
+        ("objective", nothing()),
         ("sampler", json!(em.sampler)),
         ("final_transitions", nothing()),
         ("draws", json!(em.draws)),
+        ("until", nothing()),
+        ("time_budget", nothing()),
         ("climb", Json::Null),
     ]);
-    let HmcOptions { transitions, leapfrog, acceptance } = HmcOptions::default();
+    let HmcOptions { transitions, leapfrog, acceptance, .. } = HmcOptions::default();
     accepts::<HmcOptions>(&[
         ("transitions", json!(transitions)),
         ("leapfrog", json!(leapfrog)),
+        ("final_leapfrog", nothing()),
         ("acceptance", json!(acceptance)),
     ]);
     accepts::<PcnOptions>(&[("steps", json!(PcnOptions::default().steps))]);

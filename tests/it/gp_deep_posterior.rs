@@ -1,7 +1,7 @@
 //! Both samplers on tiny real problems, against integration over all hidden variables on a grid.
 
 use crate::gp_deep_layers::{problem, sparse_start};
-use crate::gp_deep_sampler::{HMC, PCN};
+use crate::gp_deep_sampler::{HMC, PCN, settle};
 use crate::naive::deep::aca;
 use crate::naive::{generator, regression};
 use ndarray::Array2;
@@ -23,12 +23,12 @@ fn grid(problem: &DeepProblem, like: &[Array2<f64>], points: usize) -> Vec<f64> 
     let mut all: Vec<(f64, Vec<f64>)> = Vec::new();
     for cell in 0..points.pow(size as u32) {
         let xi: Vec<f64> = (0..size).map(|k| at(cell / points.pow(k as u32) % points)).collect();
-        let log_likelihood = problem.value(&by_layer(like, &xi)).unwrap().log_likelihood;
+        let at = problem.value(&by_layer(like, &xi)).unwrap();
         let log_prior: f64 = xi.iter().map(|v| -0.5 * v * v).sum();
         let mut moments = xi.clone();
         moments.extend(xi.iter().map(|v| v * v));
-        moments.push(log_likelihood);
-        all.push((log_likelihood + log_prior, moments));
+        moments.push(at.log_likelihood);
+        all.push((at.sampled + log_prior, moments));
     }
     let largest = all.iter().map(|(weight, _)| *weight).fold(f64::NEG_INFINITY, f64::max);
     let total: f64 = all.iter().map(|(weight, _)| (weight - largest).exp()).sum();
@@ -36,11 +36,20 @@ fn grid(problem: &DeepProblem, like: &[Array2<f64>], points: usize) -> Vec<f64> 
     (0..=2 * size).map(moment).collect()
 }
 
-fn sampled(problem: &DeepProblem, like: &[Array2<f64>], kind: SamplerOptions, count: usize, thin: usize) -> Vec<f64> {
+fn sampled(
+    problem: &DeepProblem,
+    like: &[Array2<f64>],
+    (kind, long): (SamplerOptions, bool),
+    count: usize,
+    thin: usize,
+) -> Vec<f64> {
     let mut rng = generator(5);
     let mut chain = Chain::new(like.to_vec(), kind.method().start(like.len()));
     chain.refresh_density(problem.value(like).unwrap());
     chain.run(problem, 600, true, &mut rng).unwrap();
+    if long {
+        settle(&mut chain, problem, &mut rng);
+    }
     chain.sampler.freeze();
     let size: usize = like.iter().map(Array2::len).sum();
     let mut total = vec![0.0; 2 * size + 1];
@@ -69,8 +78,9 @@ fn check(architecture: Architecture, layers: usize, rank: usize, prior_mean: Pri
     let like = problem.start_xi().unwrap();
     assert_eq!(like.iter().map(Array2::len).sum::<usize>(), rank * (layers - 1));
     let expected = grid(&problem, &like, if rank * (layers - 1) == 1 { 800 } else { 90 });
-    let hmc = sampled(&problem, &like, HMC, 3000, 1);
-    let pcn = sampled(&problem, &like, PCN, 3000, 8);
+    let hmc = sampled(&problem, &like, (HMC, false), 3000, 1);
+    let frozen = sampled(&problem, &like, (HMC, true), 3000, 1);
+    let pcn = sampled(&problem, &like, (PCN, false), 3000, 8);
     let size = rank * (layers - 1);
     for k in 0..=2 * size {
         // In units of the spread where there is one; ℓ has a spread of about one.
@@ -79,7 +89,7 @@ fn check(architecture: Architecture, layers: usize, rank: usize, prior_mean: Pri
         } else {
             expected[k].abs().sqrt().max(1.0)
         };
-        for (name, found) in [("hmc", &hmc), ("pcn", &pcn)] {
+        for (name, found) in [("hmc", &hmc), ("frozen hmc", &frozen), ("pcn", &pcn)] {
             let error = (found[k] - expected[k]).abs() / spread;
             assert!(error < 0.12, "{architecture:?} {layers} {rank} {name} {k}: {} for {}", found[k], expected[k]);
         }

@@ -11,6 +11,8 @@ use stride_pipe::gp::deep::{Chain, DensityAt, HmcOptions, LogDensity, SamplerOpt
 use stride_pipe::gp::random::{standard_normal, uniform};
 
 pub const HMC: SamplerOptions = hmc(1, 5);
+// With trajectories as the frozen chain has them.
+const LONG: SamplerOptions = hmc(1, 4);
 pub const PCN: SamplerOptions = pcn(1);
 
 type Xi = Vec<Array2<f64>>;
@@ -32,7 +34,7 @@ impl LogDensity for Gaussian {
         for ((xi, a), b) in xi.iter().flatten().zip(self.a.iter().flatten()).zip(self.b.iter().flatten()) {
             log_likelihood -= 0.5 * a * (xi - b).powi(2);
         }
-        Ok(DensityAt { log_likelihood, bound: None })
+        Ok(DensityAt::likelihood(log_likelihood))
     }
 
     fn value_and_gradient(&self, xi: &[Array2<f64>]) -> Result<(DensityAt, Xi), GpError> {
@@ -62,11 +64,25 @@ fn evaluated(kind: SamplerOptions, target: &Gaussian) -> Chain {
     chain
 }
 
+/// What a chain does between the last M step and its frozen moves.
+pub fn settle(chain: &mut Chain, target: &dyn LogDensity, rng: &mut ChaCha8Rng) {
+    let before = chain.sampler.to_numbers().len();
+    chain.sampler.lengthen();
+    chain.run(target, 200, true, rng).unwrap();
+    chain.sampler.rescale();
+    chain.run(target, 300, true, rng).unwrap();
+    let entries: usize = chain.xi().iter().map(Array2::len).sum();
+    assert_eq!(chain.sampler.to_numbers().len(), before + entries, "every entry has its scale");
+}
+
 // Draws of all entries of a chain that was adapted and then frozen, every `thin` moves.
 fn draws(kind: SamplerOptions, target: &Gaussian, count: usize, thin: usize) -> Vec<Vec<f64>> {
     let mut rng = generator(12);
     let mut chain = evaluated(kind, target);
     chain.run(target, 2000, true, &mut rng).unwrap();
+    if kind == LONG {
+        settle(&mut chain, target, &mut rng);
+    }
     chain.sampler.freeze();
     let step = chain.sampler.step_size();
     let mut all = Vec::new();
@@ -110,7 +126,7 @@ fn check(kind: SamplerOptions, target: &Gaussian, thin: usize, posterior: impl F
 
 #[test]
 fn a_flat_likelihood_leaves_the_prior() {
-    for (kind, thin) in [(HMC, 1), (PCN, 1), (hmc(1, 1), 2)] {
+    for (kind, thin) in [(HMC, 1), (PCN, 1), (hmc(1, 1), 2), (LONG, 1)] {
         check(kind, &target(0.0, 0.0, f64::INFINITY), thin, |_, _| (0.0, 1.0));
     }
 }
@@ -118,7 +134,7 @@ fn a_flat_likelihood_leaves_the_prior() {
 #[test]
 fn a_gaussian_likelihood_has_a_known_posterior() {
     // Precisions from 1 to 10, centres up to 2.
-    for (kind, thin) in [(HMC, 2), (PCN, 15)] {
+    for (kind, thin) in [(HMC, 2), (PCN, 15), (LONG, 2)] {
         check(kind, &target(4.0, 1.0, f64::INFINITY), thin, |a, b| (a * b / (1.0 + a), 1.0 / (1.0 + a)));
     }
 }
@@ -173,6 +189,9 @@ fn states_survive_as_numbers() {
         let mut chain = evaluated(kind, &target);
         // Not a multiple of the window after which steps change.
         chain.run(&target, 137, true, &mut rng).unwrap();
+        if kind == HMC {
+            settle(&mut chain, &target, &mut rng);
+        }
         let numbers = chain.sampler.to_numbers();
         let copy = kind.method().restore(2, &numbers).unwrap();
         assert_eq!(format!("{copy:?}"), format!("{:?}", chain.sampler));
@@ -184,11 +203,26 @@ fn states_survive_as_numbers() {
         assert_eq!(chain.xi(), other.xi());
         assert_eq!(format!("{:?}", chain.sampler), format!("{:?}", other.sampler));
         assert_ne!(chain.sampler.to_numbers(), numbers);
-        for wrong in [&numbers[1..], &[]] {
+        for wrong in [&numbers[..4], &[]] {
             assert!(kind.method().restore(2, wrong).is_none());
         }
         let other = if kind == HMC { PCN } else { HMC };
         assert!(other.method().restore(2, &numbers).is_none());
+    }
+}
+
+// A scale is the spread of a normal distribution, which it was learnt from.
+#[test]
+fn scales_are_those_of_the_posterior() {
+    let target = target(40.0, 1.0, f64::INFINITY);
+    let (mut rng, mut chain) = (generator(7), evaluated(HMC, &target));
+    chain.run(&target, 200, true, &mut rng).unwrap();
+    let before = chain.sampler.to_numbers().len();
+    settle(&mut chain, &target, &mut rng);
+    let numbers = chain.sampler.to_numbers();
+    for (a, scale) in target.a.iter().flatten().zip(&numbers[before..]) {
+        let spread = 1.0 / (1.0 + a).sqrt();
+        assert!((scale / spread - 1.0).abs() < 0.2, "{scale} for {spread}");
     }
 }
 
@@ -211,7 +245,7 @@ fn adaptation_reaches_its_aim() {
 fn step_sizes_aim_at_the_acceptance_asked_for() {
     let target = target(400.0, 0.5, f64::INFINITY);
     let rate = |acceptance: f64| {
-        let kind = SamplerOptions::Hmc(HmcOptions { transitions: 1, leapfrog: 5, acceptance });
+        let kind = SamplerOptions::Hmc(HmcOptions { transitions: 1, leapfrog: 5, acceptance, ..HmcOptions::default() });
         let (mut chain, mut rng) = (evaluated(kind, &target), generator(21));
         chain.run(&target, 3000, true, &mut rng).unwrap();
         chain.sampler.freeze();

@@ -7,7 +7,7 @@ use ndarray_linalg::{EigValsh, UPLO};
 use stride_pipe::gp::inducing::Gains;
 use stride_pipe::gp::kernel::{Hyper, Kernel, Stationary, covariance};
 use stride_pipe::gp::scaling::{FeatureScaling, Scaling};
-use stride_pipe::gp::sparse::{JITTER, Level, SparseGp, State, bound_with_gradient};
+use stride_pipe::gp::sparse::{JITTER, Level, Penalty, SparseGp, State, objective_with_gradient};
 use stride_pipe::store::{InvalidPolicy, Selection, discover, open};
 
 const TOLERANCE: f64 = 1e-6;
@@ -15,11 +15,18 @@ const TOLERANCE: f64 = 1e-6;
 fn check(p: &Problem, stars: &Array2<f64>, candidates: &[usize], removals: &[usize], label: &str) {
     let expected = p.solution(stars.view());
     let scale = expected.bound.abs().max(1.0);
-    let found = bound_with_gradient(p.x.view(), p.y.view(), p.kernel, &p.hyper, &p.rows, p.jitter).unwrap();
-    let error = (found.at.value - expected.bound).abs() / scale;
-    assert!(error < TOLERANCE, "{label}: bound {error:e}");
-    let error = relative_error(&found.at.gradient, &p.gradient());
-    assert!(error < TOLERANCE, "{label}: gradient {error:e}");
+    let mut last = f64::NEG_INFINITY;
+    for penalty in [Penalty::Linear, Penalty::Trace, Penalty::Tight] {
+        let data = (p.x.view(), p.y.view());
+        let found = objective_with_gradient(data, p.kernel, &p.hyper, &p.rows, p.jitter, penalty).unwrap();
+        let value = p.objective(penalty);
+        let error = (found.at.value - value).abs() / scale;
+        assert!(error < TOLERANCE, "{label}: {penalty:?} {error:e}");
+        let error = relative_error(&found.at.gradient, &p.gradient(penalty));
+        assert!(error < TOLERANCE, "{label}: {penalty:?}, gradient {error:e}");
+        assert!(value >= last, "{label}: {penalty:?} is below the form before it");
+        last = value;
+    }
     let gp = SparseGp::condition(p.x.view(), p.y.view(), p.kernel, &p.hyper, &p.rows, p.jitter).unwrap();
     let prediction = gp.predict(stars.view(), true).unwrap();
     let error = relative_error(&prediction.mean, &expected.mean);
@@ -31,18 +38,21 @@ fn check(p: &Problem, stars: &Array2<f64>, candidates: &[usize], removals: &[usi
     let centre = vec![0.0; p.x.ncols()];
     let cov = Stationary::new(p.kernel, &p.hyper, p.x.view(), &centre).unwrap();
     let level = Level { noise: p.hyper.noise, jitter: p.jitter };
-    let state = State::new(&cov, p.y.view(), &p.rows, level).unwrap();
-    let gains = Gains::new(&cov, p.y.view(), &state, candidates).unwrap();
-    for (row, gain) in candidates.iter().zip(gains.values()).filter(|(_, gain)| gain.is_finite()) {
-        let error = (p.bound_with(*row) - expected.bound - gain).abs() / scale;
-        assert!(error < TOLERANCE, "{label}: gain of {row}: {error:e}");
-    }
-    let losses = state.removals().unwrap();
-    for j in removals {
-        let change = p.bound_without(*j) - expected.bound;
-        // A loss may be far larger than the bound it is taken from.
-        let error = (change - losses[*j]).abs() / scale.max(change.abs());
-        assert!(error < TOLERANCE, "{label}: removal of {j}: {error:e}");
+    for penalty in [Penalty::Linear, Penalty::Trace] {
+        let state = State::with_penalty(&cov, p.y.view(), &p.rows, level, penalty).unwrap();
+        let before = p.objective(penalty);
+        let gains = Gains::new(&cov, p.y.view(), &state, candidates).unwrap();
+        for (row, gain) in candidates.iter().zip(gains.values()).filter(|(_, gain)| gain.is_finite()) {
+            let error = (p.bound_with(*row, penalty) - before - gain).abs() / scale;
+            assert!(error < TOLERANCE, "{label}: {penalty:?}, gain of {row}: {error:e}");
+        }
+        let losses = state.removals().unwrap();
+        for j in removals {
+            let change = p.bound_without(*j, penalty) - before;
+            // A loss may be far larger than the bound it is taken from.
+            let error = (change - losses[*j]).abs() / scale.max(change.abs());
+            assert!(error < TOLERANCE, "{label}: {penalty:?}, removal of {j}: {error:e}");
+        }
     }
 }
 

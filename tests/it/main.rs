@@ -41,6 +41,7 @@ mod gp_deep_precision;
 mod gp_deep_sampler;
 mod gp_deep_start;
 mod gp_deep_tiles;
+mod gp_deep_until;
 mod gp_exact;
 mod gp_fit;
 mod gp_hyper;

@@ -1,4 +1,4 @@
-//! The state of a fit between two EM iterations: with it, a fit goes on to the same bits.
+//! The state of a fit between two EM iterations, or two batches of frozen moves: with it, a fit goes on to the same bits.
 
 use ndarray::Array2;
 
@@ -25,6 +25,10 @@ pub struct Checkpoint {
     pub frozen_tried: usize,
     /// How many of them were accepted, or the sum of the probabilities to.
     pub frozen_accepted: f64,
+    /// Batches of the frozen phase that are done.
+    pub frozen_batches: usize,
+    /// Time that was used.
+    pub seconds: f64,
 }
 
 impl Checkpoint {
@@ -44,4 +48,8 @@ pub struct ParticleState {
     pub sampler: Vec<f64>,
     /// ℓ after every round of moves of the frozen phase so far.
     pub frozen: Vec<f64>,
+    /// Means at fixed rows in the frozen phase so far, row after row, draw after draw.
+    pub predictions: Vec<f64>,
+    /// The mean of what was sampled, in every E step.
+    pub heights: Vec<f64>,
 }

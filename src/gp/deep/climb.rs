@@ -130,7 +130,7 @@ impl Objective for LogPosterior<'_> {
         let (density, gradient) = self.problem.value_and_gradient(&self.xi(theta)?)?;
         let prior = -0.5 * theta.iter().map(|value| value * value).sum::<f64>();
         let gradient = gradient.iter().flatten().zip(theta).map(|(slope, value)| slope - value).collect();
-        Ok(Evaluation { value: density.log_likelihood + prior, gradient, jitter: 0.0 })
+        Ok(Evaluation { value: density.sampled + prior, gradient, jitter: 0.0 })
     }
 
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {

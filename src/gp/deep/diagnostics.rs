@@ -1,7 +1,6 @@
 //! What the chains of a fit say about themselves.
 
-use super::sampler::Moves;
-use crate::eval::chains::{bulk_ess, split_rhat};
+use super::frozen::FrozenDraws;
 
 /// What the chains say about themselves.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,6 +9,10 @@ pub struct ChainDiagnostics {
     pub rhat: Option<f64>,
     /// Bulk effective sample size of ℓ over the frozen phase, all chains together.
     pub ess: Option<f64>,
+    /// The largest split-R̂ of the means at fifty training rows; `None` also where the top layer has no mean.
+    pub rhat_predictions: Option<f64>,
+    /// The smallest bulk effective sample size of these.
+    pub ess_predictions: Option<f64>,
     /// Share of accepted proposals in the frozen phase.
     pub acceptance: Option<f64>,
     /// Draws of each chain in the frozen phase.
@@ -19,13 +22,17 @@ pub struct ChainDiagnostics {
 }
 
 impl ChainDiagnostics {
-    /// From ℓ of every chain after every round of moves of the frozen phase.
-    pub(super) fn new(frozen: &[Vec<f64>], moves: Moves, jitter: f64) -> Self {
+    /// From what was drawn in the frozen phase, with predictions at so many rows.
+    pub(super) fn new(frozen: &FrozenDraws, rows: usize, jitter: f64) -> Self {
+        let (rhat, ess) = frozen.of_likelihood();
+        let (rhat_predictions, ess_predictions) = frozen.of_predictions(rows);
         Self {
-            rhat: split_rhat(frozen),
-            ess: bulk_ess(frozen),
-            acceptance: moves.rate(),
-            draws: frozen.iter().map(Vec::len).min().unwrap_or(0),
+            rhat,
+            ess,
+            rhat_predictions,
+            ess_predictions,
+            acceptance: frozen.moves.rate(),
+            draws: frozen.log_likelihood.iter().map(Vec::len).min().unwrap_or(0),
             jitter,
         }
     }

@@ -5,6 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::checkpoint::{Checkpoint, ParticleState};
+use super::frozen::{FrozenDraws, shown_rows};
 use super::options::DeepOptions;
 use super::problem::{DeepProblem, SupportPoints};
 use super::sampler::{Chain, Moves, SamplerMethod};
@@ -24,26 +25,35 @@ pub(super) struct DeepFit<'a> {
     pub(super) key: &'a StreamKey,
     pub chains: Vec<Chain>,
     // ξ of every chain at earlier moves of the frozen chain at its end, as far as the mixture keeps them.
-    earlier: Vec<Vec<Vec<Array2<f64>>>>,
+    pub(super) earlier: Vec<Vec<Vec<Array2<f64>>>>,
     pub(super) soft_bounds: SoftBounds,
     // EM iterations that are done.
-    iteration: usize,
-    // ℓ of every chain after every round of moves of the frozen phase, and its acceptance.
-    pub frozen: Vec<Vec<f64>>,
-    pub frozen_moves: Moves,
+    pub(super) iteration: usize,
+    pub frozen: FrozenDraws,
+    // Training rows at which predictions of the frozen chains are followed.
+    pub shown: Vec<usize>,
+    // The mean of what every chain sampled, in every E step.
+    pub(super) heights: Vec<Vec<f64>>,
+    // By how much that has risen in the last E step, from its first move to its last, on average over the chains.
+    risen: f64,
+    // Time that was used, also before an interruption, and the clock when it was looked at.
+    pub(super) seconds: f64,
+    pub(super) clock: f64,
     moves_done: usize,
 }
 
 /// A stretch of moves of all chains.
-struct Stretch {
-    phase: &'static str,
-    // Moves of this phase that came before.
-    first: usize,
-    moves: usize,
-    round: usize,
-    adapt: bool,
-    // States of each chain that are kept, the last one among them.
-    draws: usize,
+pub(super) struct Stretch {
+    pub phase: &'static str,
+    /// Moves of this phase that came before.
+    pub first: usize,
+    /// Batches of frozen moves that did.
+    pub batch: usize,
+    pub moves: usize,
+    pub round: usize,
+    pub adapt: bool,
+    /// States of each chain that are kept, the last one among them.
+    pub draws: usize,
 }
 
 impl Stretch {
@@ -68,7 +78,7 @@ impl<'a> DeepFit<'a> {
         let mut problem = if let Some(state) = &resume {
             DeepProblem::new(x, y, options, &state.start, state.points())?
         } else {
-            let (start, inducing, jitter) = options.start.fit(x, y, key, observer)?;
+            let (start, inducing, jitter) = options.start.fit((x, y), options.objective().penalty(), key, observer)?;
             let pivots = Err(pivot_rows(key, x.nrows()));
             DeepProblem::new(x, y, options, &start, SupportPoints { inducing, pivots, jitter })?
         };
@@ -76,22 +86,24 @@ impl<'a> DeepFit<'a> {
             state.hyper.check(1)?;
             problem.set_hyper(state.hyper.clone());
         }
+        let count = options.em.particles as usize;
         let mut fit = Self {
             problem,
             options,
             key,
             chains: Vec::new(),
-            earlier: vec![Vec::new(); options.em.particles as usize],
+            earlier: vec![Vec::new(); count],
             soft_bounds: soft_bounds(x, key),
             iteration: resume.as_ref().map_or(0, |state| state.iteration),
-            frozen: resume.as_ref().map_or_else(
-                || vec![Vec::new(); options.em.particles as usize],
-                |state| state.particles.iter().map(|particle| particle.frozen.clone()).collect(),
+            frozen: resume.as_ref().map_or_else(|| FrozenDraws::new(count), FrozenDraws::restored),
+            shown: shown_rows(key, x.nrows()),
+            heights: resume.as_ref().map_or_else(
+                || vec![Vec::new(); count],
+                |state| state.particles.iter().map(|particle| particle.heights.clone()).collect(),
             ),
-            frozen_moves: resume.as_ref().map_or_else(Moves::default, |state| Moves {
-                tried: state.frozen_tried,
-                accepted: state.frozen_accepted,
-            }),
+            risen: 0.0,
+            seconds: resume.as_ref().map_or(0.0, |state| state.seconds),
+            clock: observer.seconds(),
             moves_done: 0,
         };
         fit.begin_neighbours((x, y), resume.is_none(), observer)?;
@@ -128,7 +140,7 @@ impl<'a> DeepFit<'a> {
     /// All EM iterations that are left, and the frozen chain at the end.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
         let iterations = self.options.em.iterations as usize;
-        while self.iteration < iterations {
+        while self.iteration < iterations && !self.has_settled() && !self.em_is_out_of_time() {
             let last = self.iteration + 1 == iterations;
             self.refresh_neighbours(observer)?;
             self.e_step(last, observer)?;
@@ -137,28 +149,15 @@ impl<'a> DeepFit<'a> {
             let cross = self.problem.hidden.representation.cross();
             if !last && cross.is_some_and(|cross| cross.repivot) {
                 let seen = pivot_rows(self.key, self.problem.rows.len());
-                let done = self.problem.repivot(&seen, xi_of(&mut self.chains));
-                self.or_skipped(done, (), "repivot.skipped", observer)?;
+                let done = self.problem.repivot(&seen, xi_of(&mut self.chains), self.risen);
+                self.or_skipped(done, false, "repivot.skipped", observer)?;
             }
             self.iteration += 1;
+            self.note_time(observer);
             observer.checkpoint(&self.checkpoint());
         }
         self.refresh_neighbours(observer)?;
-        let (moves, draws) = (self.options.em.frozen_moves() as usize, self.options.em.draws as usize);
-        if moves > 0 {
-            let stretch = Stretch {
-                phase: "final",
-                first: 0,
-                moves,
-                round: moves.div_ceil(1000).min(moves / draws),
-                adapt: false,
-                draws,
-            };
-            self.sample(&stretch, observer)?;
-        } else {
-            self.refresh_densities()?;
-        }
-        Ok(())
+        self.final_phase(observer)
     }
 
     // Step sizes change as long as a frozen stretch still follows. Without frozen moves at the end that stretch is the
@@ -170,7 +169,8 @@ impl<'a> DeepFit<'a> {
             (_, 1, 0) => moves / 2,
             _ => 0,
         };
-        let stretch = |first, moves, adapt| Stretch { phase: "e_step", first, moves, round, adapt, draws: 1 };
+        self.heights.iter_mut().for_each(|all| all.push(0.0));
+        let stretch = |first, moves, adapt| Stretch { phase: "e_step", first, batch: 0, moves, round, adapt, draws: 1 };
         if adapting > 0 {
             self.sample(&stretch(0, adapting, true), observer)?;
         }
@@ -180,41 +180,13 @@ impl<'a> DeepFit<'a> {
         Ok(())
     }
 
-    /// What the mixture is made of: chain after chain, the states that are kept of it.
-    pub fn states(&self) -> impl Iterator<Item = &[Array2<f64>]> {
-        self.earlier
-            .iter()
-            .zip(&self.chains)
-            .flat_map(|(earlier, chain)| earlier.iter().chain([&chain.position.xi]))
-            .map(Vec::as_slice)
-    }
-
     fn sampler(&self) -> &'a dyn SamplerMethod {
         self.options.em.sampler.method()
     }
 
-    fn checkpoint(&self) -> Checkpoint {
-        let state = |(chain, frozen): (&Chain, &Vec<f64>)| ParticleState {
-            xi: chain.xi().to_vec(),
-            sampler: chain.sampler.to_numbers(),
-            frozen: frozen.clone(),
-        };
-        Checkpoint {
-            iteration: self.iteration,
-            start: self.problem.start.clone(),
-            hyper: self.problem.hyper.clone(),
-            inducing: self.problem.inducing.clone(),
-            pivots: self.problem.pivots.clone(),
-            jitter: self.problem.jitter,
-            particles: self.chains.iter().zip(&self.frozen).map(state).collect(),
-            frozen_tried: self.frozen_moves.tried,
-            frozen_accepted: self.frozen_moves.accepted,
-        }
-    }
-
     // ℓ of every chain where it stands. The jitter may rise here and when points move, not later: a target must not change while
     // it is sampled.
-    fn refresh_densities(&mut self) -> Result<(), GpError> {
+    pub(super) fn refresh_densities(&mut self) -> Result<(), GpError> {
         loop {
             let density = |(particle, chain): (usize, &Chain)| self.problem.target_of(particle).value(chain.xi());
             let found: Result<Vec<DensityAt>, GpError> = self.chains.par_iter().enumerate().map(density).collect();
@@ -234,17 +206,22 @@ impl<'a> DeepFit<'a> {
     }
 
     // Moves all chains.
-    fn sample(&mut self, stretch: &Stretch, observer: &mut dyn Observer) -> Result<(), GpError> {
+    pub(super) fn sample(&mut self, stretch: &Stretch, observer: &mut dyn Observer) -> Result<(), GpError> {
         observer.phase(Phase::EStep);
         self.refresh_densities()?;
+        let before = self.mean_sampled();
         if !stretch.adapt {
             self.chains.iter_mut().for_each(|chain| chain.sampler.freeze());
-            self.frozen.iter_mut().for_each(Vec::clear);
-            self.frozen_moves = Moves::default();
+            if stretch.batch == 0 {
+                self.frozen = FrozenDraws::new(self.chains.len());
+            }
         }
         let mut stream = self.key.with("deep").with(stretch.phase).with_index(self.iteration as u64);
         if stretch.first > 0 {
             stream = stream.with("frozen");
+        }
+        if stretch.batch > 0 {
+            stream = stream.with_index(stretch.batch as u64);
         }
         let mut generators: Vec<ChaCha8Rng> =
             (0..self.chains.len()).map(|particle| stream.with_index(particle as u64).generator()).collect();
@@ -269,17 +246,32 @@ impl<'a> DeepFit<'a> {
             done += count;
             self.moves_done += count;
             self.report(&chains, &totals, stretch, stretch.first + done, observer);
+            if stretch.phase == "e_step" {
+                let share = count as f64 / f64::from(self.sampler().moves());
+                let last = self.heights.iter_mut().filter_map(|all| all.last_mut());
+                last.zip(&chains).for_each(|(height, chain)| *height += share * chain.sampled());
+            }
             if !stretch.adapt {
-                self.frozen.iter_mut().zip(&chains).for_each(|(all, chain)| all.push(chain.log_likelihood()));
+                let all = self.frozen.log_likelihood.iter_mut();
+                all.zip(&chains).for_each(|(all, chain)| all.push(chain.log_likelihood()));
+                let spacing = self.sampler().spacing();
+                if done / spacing > (done - count) / spacing {
+                    self.note_predictions(&chains)?;
+                }
             }
         }
         if !stretch.adapt {
             for moves in totals {
-                self.frozen_moves.add(moves);
+                self.frozen.moves.add(moves);
             }
         }
         self.chains = chains;
+        self.risen = self.mean_sampled() - before;
         Ok(())
+    }
+
+    fn mean_sampled(&self) -> f64 {
+        self.chains.iter().map(Chain::sampled).sum::<f64>() / self.chains.len().max(1) as f64
     }
 
     fn report(&self, chains: &[Chain], totals: &[Moves], stretch: &Stretch, done: usize, observer: &mut dyn Observer) {
@@ -303,7 +295,7 @@ impl<'a> DeepFit<'a> {
         observer.progress(Progress {
             what: self.sampler().unit(),
             done: self.moves_done,
-            total: Some(iterations * moves + self.options.em.frozen_moves() as usize),
+            total: Some(iterations * moves + self.final_moves()),
             chains: Some(ChainProgress {
                 iteration: (self.iteration + 1).min(iterations),
                 iterations,

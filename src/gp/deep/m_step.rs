@@ -16,7 +16,7 @@ use crate::gp::inducing::{Choice, Member};
 use crate::gp::kernel::{Free, Hyper};
 use crate::gp::neighbours::NeighbourLists;
 use crate::gp::observer::{Observer, TracePoint};
-use crate::gp::sparse::{Level, State};
+use crate::gp::sparse::{Level, Penalty, State};
 
 /// Moving the hyper-parameters a little in every M step is enough: the next one goes on from there.
 const STEPS: Settings = Settings { iterations: 6, tolerance: 1e-6 };
@@ -33,6 +33,8 @@ pub(super) struct Held<'a> {
     /// Relative to σ².
     pub jitter: f64,
     pub top: &'static dyn TopLayer,
+    /// The form of the bound.
+    pub penalty: Penalty,
     /// Who is whose neighbour, where the top layer asks.
     pub neighbours: Option<&'a TopNeighbours>,
 }
@@ -60,7 +62,10 @@ impl Held<'_> {
         let level = Level { noise: hyper.noise, jitter: self.jitter };
         let mut members: Vec<Member<'_, Warped>> = covariances
             .par_iter()
-            .map(|covariance| Ok(Member { covariance, state: State::new(covariance, self.y, inducing, level)? }))
+            .map(|covariance| {
+                let state = State::with_penalty(covariance, self.y, inducing, level, self.penalty)?;
+                Ok(Member { covariance, state })
+            })
             .collect::<Result<_, GpError>>()?;
         choice.exchange(&mut members, steps, observer)?;
         Ok(members.first().map_or_else(Vec::new, |member| member.state.rows().to_vec()))
@@ -86,7 +91,7 @@ impl Held<'_> {
     }
 }
 
-// The mean over the particles, of F_V or of ℓ.
+// The mean over the particles, of a bound or of ℓ.
 struct MeanBound<'a, 'h> {
     held: &'a Held<'h>,
     inducing: &'a [usize],
@@ -146,7 +151,7 @@ mod tests {
     use crate::gp::sparse::{JITTER, SparseOptions};
 
     // Derivatives by log σ², log λ and log γ² against central differences.
-    fn agree(architecture: Architecture, start: &Start, inducing: &[usize]) -> Result<(), GpError> {
+    fn agree(architecture: Architecture, start: &Start, inducing: &[usize], penalty: Penalty) -> Result<(), GpError> {
         let convolution = architecture == Architecture::Convolution;
         let design = Design {
             architecture,
@@ -168,7 +173,7 @@ mod tests {
             if convolution { Array2::from_shape_fn((40, 1), |(i, _)| 0.5 + 0.05 * i as f64) } else { x.clone() };
         let (inputs, top) = (vec![inputs], start.top());
         let (design, jitter) = (&design, JITTER);
-        let held = Held { design, x: x.view(), y: y.view(), inputs, jitter, top, neighbours: None };
+        let held = Held { design, x: x.view(), y: y.view(), inputs, jitter, top, penalty, neighbours: None };
         let at = Hyper::isotropic(1.4, 0.9, 0.05).to_log();
         let evaluate = |theta: &[f64]| top.objective(&held, 0, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
         let gradient = evaluate(&at)?.gradient;
@@ -180,7 +185,7 @@ mod tests {
             let expected = (evaluate(&up)?.value - evaluate(&down)?.value) / (2.0 * step);
             assert!(
                 (slope - expected).abs() < 1e-6 * expected.abs().max(1.0),
-                "{architecture:?} {i}: {slope} {expected}"
+                "{architecture:?} {penalty:?} {i}: {slope} {expected}"
             );
         }
         assert!(gradient[0].abs() > 0.1 && gradient[2].abs() > 0.1, "nothing to compare: {gradient:?}");
@@ -191,8 +196,10 @@ mod tests {
     fn hyperparameters_climb_along_the_gradient() -> Result<(), GpError> {
         let rows = [1, 9, 14, 22, 30, 37];
         for architecture in [Architecture::Composition, Architecture::Convolution] {
-            agree(architecture, &Start::Exact(ExactOptions::default()), &[])?;
-            agree(architecture, &Start::Sparse(SparseOptions::default()), &rows)?;
+            agree(architecture, &Start::Exact(ExactOptions::default()), &[], Penalty::Linear)?;
+            for penalty in [Penalty::Linear, Penalty::Trace, Penalty::Tight] {
+                agree(architecture, &Start::Sparse(SparseOptions::default()), &rows, penalty)?;
+            }
         }
         Ok(())
     }

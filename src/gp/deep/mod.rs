@@ -5,11 +5,11 @@
 //! | `options` | what a fit can be asked for |
 //! | `design`, `warped`, `knots` | how values of one layer become the covariance of the next |
 //! | `hidden` | hidden layers from whitened variables, and derivatives back: full, sparse, cross approximation |
-//! | `pivots` | where the cross approximation is anchored |
+//! | `pivots`, `repivot` | where the cross approximation is anchored, and how that changes |
 //! | `target`, `top` | the log-likelihood of hidden variables, with its gradient; kinds of top layers |
 //! | `problem` | the same with everything that an EM iteration may change |
 //! | `sampler` | the Markov chains |
-//! | `em`, `m_step`, `climb`, `checkpoint` | the training loop, and how it goes on after an interruption |
+//! | `em`, `m_step`, `climb`, `frozen`, `until`, `checkpoint` | the training loop, and how it goes on after an interruption |
 //! | `model`, `diagnostics` | the trained mixture, and what its chains said |
 
 mod checkpoint;
@@ -17,6 +17,7 @@ mod climb;
 mod design;
 mod diagnostics;
 mod em;
+mod frozen;
 mod hidden;
 mod knots;
 mod m_step;
@@ -24,10 +25,12 @@ mod model;
 mod options;
 mod pivots;
 mod problem;
+mod repivot;
 mod sampler;
 mod start;
 mod target;
 mod top;
+mod until;
 mod warped;
 
 use ndarray::{ArrayView1, ArrayView2, Axis};
@@ -42,12 +45,13 @@ pub use checkpoint::{Checkpoint, ParticleState};
 pub use diagnostics::ChainDiagnostics;
 pub use hidden::{CrossOptions, HiddenMethod, HiddenOptions};
 pub use model::{DeepGp, DeepParts, HiddenLayer};
-pub use options::{Architecture, DeepOptions, EmOptions, LayerOptions, PriorMean};
+pub use options::{Architecture, DeepOptions, EmObjective, EmOptions, LayerOptions, PriorMean};
 pub use pivots::choose as choose_pivots;
 pub use problem::{DeepProblem, SupportPoints};
 pub use sampler::{Advice, Chain, HmcOptions, Moves, PcnOptions, Position, Sampler, SamplerMethod, SamplerOptions};
 pub use target::{DensityAt, Known, LogDensity};
 pub use top::{NeighbourStart, Start, TopOptions};
+pub use until::{TimeBudget, Until};
 pub use warped::{Local, Warped};
 
 /// Fits to x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.

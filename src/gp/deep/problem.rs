@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::design::Design;
 use super::hidden::{HiddenLayers, TrainingRows};
 use super::m_step::Held;
-use super::options::DeepOptions;
+use super::options::{DeepOptions, EmObjective};
 use super::target::{DensityAt, Known, LogDensity, Target};
 use super::top::{TopLayer, TopNeighbours};
 use super::warped::Warped;
@@ -27,6 +27,7 @@ pub struct DeepProblem {
     pub(super) y: Array1<f64>,
     pub(super) hidden: HiddenLayers,
     pub(super) top: &'static dyn TopLayer,
+    pub(super) objective: EmObjective,
     /// Of the stationary fit.
     pub(super) start: Hyper,
     /// Of the top layer.
@@ -83,6 +84,7 @@ impl DeepProblem {
         Ok(Self {
             y: y.to_owned(),
             top: options.start.top(),
+            objective: options.objective(),
             start: start.clone(),
             hyper: start.clone(),
             inducing: points.inducing,
@@ -144,6 +146,12 @@ impl DeepProblem {
         self.hidden.values(&self.design, &prepared, &self.hidden.list(&self.rows, rows))
     }
 
+    /// The posterior means at some training rows, with the ξ of a particle; empty where the top layer has none.
+    pub(super) fn means_at(&self, particle: usize, xi: &[Array2<f64>], rows: &[usize]) -> Result<Vec<f64>, GpError> {
+        let target = self.target_of(particle);
+        target.top.means(&target, &target.prepare(xi)?, rows)
+    }
+
     /// The top covariance at some training rows.
     pub fn top_covariance(&self, xi: &[Array2<f64>], rows: &[usize]) -> Result<Warped, GpError> {
         let (target, rows) = (self.target(), self.hidden.list(&self.rows, rows));
@@ -173,6 +181,7 @@ impl DeepProblem {
             inducing: &self.inducing,
             inducing_rows: self.hidden.list(&self.rows, &self.inducing),
             level: Level { noise: self.hyper.noise, jitter: self.jitter },
+            objective: self.objective,
             neighbours: neighbours.map(Arc::as_ref),
             room: self.neighbours.as_ref().map(|all| all.room.as_ref()),
         }
@@ -188,6 +197,7 @@ impl DeepProblem {
             inputs: all_xi.par_iter().map(|xi| target.all_inputs(xi)).collect::<Result<_, _>>()?,
             jitter: self.jitter,
             top: self.top,
+            penalty: self.objective.penalty(),
             neighbours: self.neighbours.as_ref(),
         })
     }
@@ -210,22 +220,8 @@ impl DeepProblem {
         Ok(())
     }
 
-    /// Chooses new pivots for what the top covariance has become, looking at the rows `seen`; hidden values at the new
-    /// pivots stay what they are.
-    pub fn repivot(&mut self, seen: &[usize], all_xi: Vec<&mut Vec<Array2<f64>>>) -> Result<(), GpError> {
-        let representation = Arc::clone(&self.hidden.representation);
-        let Some(cross) = representation.cross() else { return Ok(()) };
-        let members: Vec<Warped> =
-            all_xi.par_iter().map(|xi| self.top_covariance(xi, seen)).collect::<Result<_, _>>()?;
-        let pivots = cross.choose_pivots(&members, seen)?;
-        drop(members);
-        self.move_anchors((&[], &pivots), all_xi)?;
-        self.pivots = pivots;
-        Ok(())
-    }
-
     // Hidden layers with other inducing points and pivots.
-    fn anchored(&self, anchors: (&[usize], &[usize]), jitter: f64) -> Result<HiddenLayers, GpError> {
+    pub(super) fn anchored(&self, anchors: (&[usize], &[usize]), jitter: f64) -> Result<HiddenLayers, GpError> {
         let representation = Arc::clone(&self.hidden.representation);
         HiddenLayers::new(representation, &self.design, &self.rows, anchors, &self.start, jitter)
     }
@@ -268,7 +264,7 @@ impl LogDensity for DeepProblem {
 }
 
 // Ten times the jitter, when a factorisation fails.
-fn raising<T>(mut jitter: f64, work: impl Fn(f64) -> Result<T, GpError>) -> Result<(T, f64), GpError> {
+pub(super) fn raising<T>(mut jitter: f64, work: impl Fn(f64) -> Result<T, GpError>) -> Result<(T, f64), GpError> {
     loop {
         match (work(jitter), raised(jitter)) {
             (Err(GpError::NotPositiveDefinite { .. }), Some(more)) => jitter = more,

@@ -1,9 +1,10 @@
-//! What the chains sample: ℓ(ξ) = log p(y | hidden layers), with its gradient.
+//! What the chains sample: ℓ(ξ) = log p(y | hidden layers), or a bound of it, with its gradient.
 
 use ndarray::{Array2, ArrayView1};
 
 use super::design::Design;
 use super::hidden::{HiddenLayers, LayersAtRows, Prepared, SomeRows, TrainingRows};
+use super::options::EmObjective;
 use super::top::TopLayer;
 use super::warped::Warped;
 use crate::gp::GpError;
@@ -12,13 +13,22 @@ use crate::gp::linalg::{TILE, for_row_blocks};
 use crate::gp::neighbours::{AdjointRoom, NeighbourLists};
 use crate::gp::sparse::Level;
 
-/// ℓ at some ξ, and F_V beside it.
+/// The log density of the targets at some ξ.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DensityAt {
+    /// What chains sample, but for the prior: ℓ, or the bound.
+    pub sampled: f64,
     /// ℓ.
     pub log_likelihood: f64,
-    /// F_V; `None` without inducing points.
+    /// What the M step maximises, F_V or another form of it; `None` without inducing points.
     pub bound: Option<f64>,
+}
+
+impl DensityAt {
+    /// Where there is no bound, ℓ is sampled.
+    pub fn likelihood(log_likelihood: f64) -> Self {
+        Self { sampled: log_likelihood, log_likelihood, bound: None }
+    }
 }
 
 /// A log-likelihood of whitened hidden variables, one matrix per layer. The prior N(0, I) is not part of it.
@@ -60,6 +70,7 @@ pub(super) struct Target<'a> {
     /// The same on their way through the hidden layers.
     pub inducing_rows: SomeRows<'a>,
     pub level: Level,
+    pub objective: EmObjective,
     /// Who is whose neighbour, where the top layer asks.
     pub neighbours: Option<&'a NeighbourLists>,
     pub room: Option<&'a AdjointRoom>,

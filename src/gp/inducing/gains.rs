@@ -8,6 +8,9 @@
 //! ΔF_V = −½ log δ + ½ e²/δ + v·v/2γ²
 //! ```
 //!
+//! Other forms of the bound differ in the last term, see [`State::price`]: the form by the trace is as exact; the one that
+//! weighs rows one by one would need a pass for every candidate, and they are compared by the trace instead.
+//!
 //! R is subtracted entry by entry on purpose: expanding ‖R_z‖² loses six digits on ordinary data.
 
 use std::ops::Range;
@@ -131,7 +134,7 @@ impl Gains {
             let vv = self.sums.rr[j] / self.s[j] / noise;
             let delta = 1.0 + vv - squared(h);
             let e = self.sums.ry[j] / self.s[j].sqrt() / noise - product(h, c);
-            let gain = 0.5 * (e * e / delta - delta.ln() + vv);
+            let gain = 0.5 * (e * e / delta - delta.ln() + state.price(vv));
             if gain.is_finite() { gain } else { f64::NEG_INFINITY }
         };
         Ok((0..self.candidates.len()).map(gain).collect())

@@ -97,6 +97,9 @@ impl Choice<'_> {
 
     /// So many times: takes away the point that is missed least, and adds the best of the candidates, to which it
     /// belongs itself. Returns how many points were exchanged for better ones. Never lowers the mean bound.
+    ///
+    /// Where rows have weights of their own, points are compared by the trace alone, and the exchange is made if the bound
+    /// itself, which takes a pass over the rows, is higher then.
     pub fn exchange<C: Covariance + Clone>(
         &self,
         members: &mut [Member<'_, C>],
@@ -127,7 +130,11 @@ impl Choice<'_> {
                         .par_iter_mut()
                         .zip(&all)
                         .try_for_each(|(member, gains)| gains.append(member.covariance, &mut member.state, index))?;
-                    exchanged += 1;
+                    if self.is_better(members, &before)? {
+                        exchanged += 1;
+                    } else {
+                        members.iter_mut().zip(before).for_each(|(member, before)| member.state = before);
+                    }
                 }
                 _ => members.iter_mut().zip(before).for_each(|(member, before)| member.state = before),
             }
@@ -135,6 +142,19 @@ impl Choice<'_> {
             observer.progress(Progress { what: "exchanges", done: step + 1, total: Some(steps), chains: None });
         }
         Ok(exchanged)
+    }
+
+    // Whether the bound has risen, where gains are not those of the bound itself.
+    fn is_better<C: Covariance>(&self, members: &mut [Member<'_, C>], before: &[State<C>]) -> Result<bool, GpError> {
+        if !members.first().is_some_and(|member| member.state.penalty().by_rows()) {
+            return Ok(true);
+        }
+        members.par_iter_mut().try_for_each(|Member { covariance, state }| {
+            *state = State::with_penalty(*covariance, self.y, state.rows(), state.level(), state.penalty())?;
+            Ok::<(), GpError>(())
+        })?;
+        let after: f64 = members.iter().map(|member| member.state.objective()).sum();
+        Ok(after > before.iter().map(State::objective).sum())
     }
 
     fn gains<C: Covariance>(&self, members: &[Member<'_, C>], tried: &[usize]) -> Result<Vec<Gains>, GpError> {
@@ -164,7 +184,7 @@ impl Choice<'_> {
         TracePoint {
             step: step as i32,
             log_likelihood: total(State::log_likelihood),
-            bound: Some(total(State::bound)),
+            bound: Some(total(State::objective)),
             jitter: total(State::jitter),
             inducing: chosen(members).len() as i32,
             ..self.trace.clone()

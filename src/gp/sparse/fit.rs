@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
 
 use super::linear::linear_share;
-use super::{JITTER, Level, SparseGp, SparseOptions, State, bound_with_gradient};
+use super::{JITTER, Level, Penalty, SparseGp, SparseOptions, State, objective_with_gradient};
 use crate::gp::GpError;
 use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_distance};
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
@@ -216,7 +216,7 @@ impl Fitter<'_> {
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, GpError> {
-        let state = State::new(covariance, y, &[], self.level(hyper))?;
+        let state = State::with_penalty(covariance, y, &[], self.level(hyper), self.options.penalty)?;
         let choice = Choice {
             y,
             candidates: self.options.inducing.candidates,
@@ -243,6 +243,7 @@ impl Fitter<'_> {
             kernel: self.options.stationary.kernel,
             rows,
             jitter: self.jitter,
+            penalty: self.options.penalty,
             round,
             seen: RefCell::default(),
         };
@@ -252,19 +253,21 @@ impl Fitter<'_> {
     }
 
     fn evaluate(&self, hyper: &Hyper, rows: Vec<usize>) -> Result<Round, GpError> {
-        let state = State::new(&self.covariance(hyper)?, self.y, &rows, self.level(hyper))?;
-        let (bound, explained) = (state.bound(), state.explained());
+        let covariance = self.covariance(hyper)?;
+        let state = State::with_penalty(&covariance, self.y, &rows, self.level(hyper), self.options.penalty)?;
+        let (bound, explained) = (state.objective(), state.explained());
         Ok(Round { hyper: hyper.clone(), rows, jitter: self.jitter, bound, explained })
     }
 }
 
-// F_V as something to maximise.
+// F_V, or another form of the bound, as something to maximise.
 struct Bound<'a> {
     x: ArrayView2<'a, f64>,
     y: ArrayView1<'a, f64>,
     kernel: Kernel,
     rows: &'a [usize],
     jitter: f64,
+    penalty: Penalty,
     round: usize,
     // ℓ at every point so far, for the traces.
     seen: RefCell<Vec<(Vec<f64>, f64)>>,
@@ -277,7 +280,8 @@ impl Objective for Bound<'_> {
         if hyper.check(self.x.ncols()).is_err() || hyper.noise <= 0.0 {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
-        let found = bound_with_gradient(self.x, self.y, self.kernel, &hyper, self.rows, self.jitter)?;
+        let found =
+            objective_with_gradient((self.x, self.y), self.kernel, &hyper, self.rows, self.jitter, self.penalty)?;
         self.seen.borrow_mut().push((theta.to_vec(), found.log_likelihood));
         Ok(found.at)
     }

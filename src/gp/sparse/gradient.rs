@@ -8,11 +8,14 @@
 //! ∂F/∂log γ²   = ½ [ m − n − tr B⁻¹ + (yᵀy + nσ² − tr W)/γ² − cᵀc − ‖β̃‖² ]
 //! ```
 //!
+//! Other forms of the bound (`penalty.rs`) put V D Vᵀ for W/γ² in S, γ²D for the I of P, and Σ dᵢtᵢ for (nσ² − tr W)/γ².
+//!
 //! A common length takes one pass: with D = ∂K_mn/∂log λ the sums D Vᵀ and D y are enough. One length per
 //! feature takes a second pass, in which ∂F/∂K_mn is formed tile by tile.
 
 use ndarray::{Array2, ArrayView1, ArrayView2, s};
 
+use super::penalty::Penalty;
 use super::state::{Level, State, factor};
 use super::sums::{SlopeSums, sums_with_slope};
 use crate::gp::GpError;
@@ -40,6 +43,18 @@ pub fn bound_with_gradient(
     rows: &[usize],
     jitter: f64,
 ) -> Result<BoundEvaluation, GpError> {
+    objective_with_gradient((x, y), kernel, hyper, rows, jitter, Penalty::Linear)
+}
+
+/// The same for any form of the bound.
+pub fn objective_with_gradient(
+    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    kernel: Kernel,
+    hyper: &Hyper,
+    rows: &[usize],
+    jitter: f64,
+    penalty: Penalty,
+) -> Result<BoundEvaluation, GpError> {
     if x.nrows() != y.len() {
         return Err(GpError::shape(format!("{} rows and {} targets", x.nrows(), y.len())));
     }
@@ -47,13 +62,13 @@ pub fn bound_with_gradient(
     let level = Level { noise: hyper.noise, jitter };
     let (state, lengths) = if hyper.lengths.len() == 1 {
         let (inducing, lower) = factor(&covariance, rows, level)?;
-        let (sums, slopes) = sums_with_slope(&covariance, &inducing, lower.lower(), y)?;
-        let state = State::from_sums(rows, inducing, lower, sums, y, level)?;
+        let (sums, slopes) = sums_with_slope(&covariance, &inducing, lower.lower(), y, (hyper.noise, penalty))?;
+        let state = State::from_sums(rows, inducing, (lower, sums), y, level, penalty)?;
         let inner = SmallMatrices::new(&state)?;
         let length = inner.common_length(&state, slopes)?;
         (LevelGradient::new(&state, &inner), vec![length])
     } else {
-        let state = State::new(&covariance, y, rows, level)?;
+        let state = State::with_penalty(&covariance, y, rows, level, penalty)?;
         let inner = SmallMatrices::new(&state)?;
         let lengths = inner.own_lengths(&state, &covariance, y)?;
         (LevelGradient::new(&state, &inner), lengths)
@@ -62,20 +77,20 @@ pub fn bound_with_gradient(
     gradient.extend(lengths);
     gradient.push(state.by_noise);
     Ok(BoundEvaluation {
-        at: Evaluation { value: state.bound, gradient, jitter: jitter * hyper.variance },
+        at: Evaluation { value: state.objective, gradient, jitter: jitter * hyper.variance },
         log_likelihood: state.log_likelihood,
     })
 }
 
 // What is left of a state once its gradient is known.
 struct LevelGradient {
-    bound: f64,
+    objective: f64,
     log_likelihood: f64,
     by_variance: f64,
     by_noise: f64,
 }
 
-/// ∂F_V/∂log σ² and ∂F_V/∂log γ², for any covariance.
+/// ∂F/∂log σ² and ∂F/∂log γ² of the state's objective, for any covariance.
 pub(crate) fn level_gradient<C: Covariance>(state: &State<C>) -> Result<(f64, f64), GpError> {
     let finished = LevelGradient::new(state, &SmallMatrices::new(state)?);
     Ok((finished.by_variance, finished.by_noise))
@@ -84,12 +99,11 @@ pub(crate) fn level_gradient<C: Covariance>(state: &State<C>) -> Result<(f64, f6
 impl LevelGradient {
     fn new<C: Covariance>(state: &State<C>, inner: &SmallMatrices) -> Self {
         let (m, n, noise) = (state.len() as f64, state.n() as f64, state.level().noise);
-        let trace_w: f64 = state.w().diag().iter().sum();
-        let missing = (n * state.inducing().variance() - trace_w) / noise;
+        let missing = state.pull();
         let trace_inverse: f64 = inner.inverse_b.diag().iter().sum();
         let (beta2, c2) = (state.beta().dot(&state.beta()), state.c().dot(&state.c()));
         Self {
-            bound: state.bound(),
+            objective: state.objective(),
             log_likelihood: state.log_likelihood(),
             by_variance: 0.5 * (trace_inverse - m + beta2 - missing),
             by_noise: 0.5 * (m - n - trace_inverse + state.yy() / noise + missing - c2 - beta2),
@@ -111,8 +125,8 @@ impl SmallMatrices {
         let outer = Array2::from_shape_fn((beta.len(), beta.len()), |(i, j)| beta[i] * beta[j]);
         let eye = Array2::<f64>::eye(state.len());
         // B − I = W/γ², so that nothing is lost where B is large.
-        let s = &state.w() / state.level().noise - &eye + &inverse_b + &outer;
-        let p = eye - &inverse_b - outer;
+        let s = state.weighed() - &eye + &inverse_b + &outer;
+        let p = eye * state.common_share() - &inverse_b - outer;
         Ok(Self { inverse_b, p, s })
     }
 
@@ -127,7 +141,12 @@ impl SmallMatrices {
         solve_triangular(Side::RightTransposed, state.lower(), d_mm.view_mut())?;
         // P is symmetric: the trace of the product is the sum of the products.
         let data = inner_product(&self.p, &dv) + state.alpha()?.dot(&slopes.dy);
-        Ok(data / state.level().noise - 0.5 * inner_product(&self.s, &d_mm))
+        let mut by_rows = 0.0;
+        if let Some(mut weighed) = slopes.weighed {
+            solve_triangular(Side::Left, state.lower(), weighed.view_mut())?;
+            by_rows = weighed.diag().sum();
+        }
+        Ok(data / state.level().noise + by_rows - 0.5 * inner_product(&self.s, &d_mm))
     }
 
     // ∂F/∂log λⱼ = Σ (∂F/∂K ∘ w) (Δⱼ/λⱼ)², over K_mn and K_mm.
@@ -183,6 +202,11 @@ impl SmallMatrices {
             row.assign(&(&state.beta() * (y / noise)));
         }
         gemm_nt(1.0 / noise, v, self.p.view(), 1.0, out.view_mut())?;
+        if let Some(weights) = state.row_weights() {
+            for (mut row, v) in out.outer_iter_mut().zip(v.outer_iter()) {
+                row.scaled_add(weights.of_row(v).1, &v);
+            }
+        }
         solve_triangular(Side::Right, state.lower(), out.view_mut())
     }
 }

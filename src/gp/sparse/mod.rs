@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `sums` | the one pass over the rows, in tiles |
+//! | `penalty` | the forms of the bound |
 //! | `state` | the bound at fixed hyper-parameters; adding and removing a point |
 //! | `gradient` | the bound with its gradient in the hyper-parameters |
 //! | `options`, `fit` | the schedule that chooses points and hyper-parameters |
@@ -15,6 +16,7 @@ mod gradient;
 mod linear;
 mod local;
 mod options;
+mod penalty;
 mod predict;
 mod state;
 mod sums;
@@ -32,11 +34,13 @@ use super::neighbours::{LocalLayer, LocalParts};
 pub(crate) use fit::LARGEST_VARIANCE;
 pub use fit::fit;
 pub(crate) use gradient::level_gradient;
-pub use gradient::{BoundEvaluation, bound_with_gradient};
+pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient};
 pub use options::SparseOptions;
+pub use penalty::Penalty;
+pub(crate) use penalty::{PassSums, RowWeights};
 pub(crate) use state::{Addition, factor_at};
 pub use state::{Level, State};
-pub(crate) use sums::{Sums, Whitening, add_product};
+pub(crate) use sums::{Whitening, add_product};
 
 /// What K_mm always gets on its diagonal, as a share of the kernel variance.
 pub const JITTER: f64 = 1e-8;

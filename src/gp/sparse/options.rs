@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::penalty::Penalty;
 use crate::gp::inducing::InducingOptions;
 use crate::gp::kernel::StationaryOptions;
 
@@ -22,11 +23,14 @@ pub struct SparseOptions {
     /// How often points are chosen and hyper-parameters fitted; the best round is kept.
     #[serde(skip)]
     pub rounds: usize,
+    /// The form of the bound that is maximised; a deep fit decides it.
+    #[serde(skip)]
+    pub penalty: Penalty,
 }
 
 impl Default for SparseOptions {
     fn default() -> Self {
         let (stationary, inducing) = (StationaryOptions::default(), InducingOptions::default());
-        Self { stationary, inducing, starts: 5, subset: 500, rounds: 2 }
+        Self { stationary, inducing, starts: 5, subset: 500, rounds: 2, penalty: Penalty::Linear }
     }
 }

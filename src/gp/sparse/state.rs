@@ -2,6 +2,7 @@
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut1, Axis, s};
 
+use super::penalty::{Penalty, RowSums};
 use super::sums::{Sums, sums};
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, square};
@@ -32,6 +33,7 @@ pub struct State<C> {
     rows: Vec<usize>,
     inducing: C,
     level: Level,
+    penalty: Penalty,
     lower: Cholesky,
     sums: Sums,
     // Number of training rows, and yᵀy.
@@ -53,23 +55,34 @@ struct Solved {
 impl<C: Covariance> State<C> {
     /// The model with the inducing points `rows` of the training rows; y: `[n]`. One pass over the rows.
     pub fn new(covariance: &C, y: ArrayView1<'_, f64>, rows: &[usize], level: Level) -> Result<Self, GpError> {
+        Self::with_penalty(covariance, y, rows, level, Penalty::Linear)
+    }
+
+    /// The same with another form of the bound as its [`State::objective`].
+    pub fn with_penalty(
+        covariance: &C,
+        y: ArrayView1<'_, f64>,
+        rows: &[usize],
+        level: Level,
+        penalty: Penalty,
+    ) -> Result<Self, GpError> {
         let (inducing, lower) = factor(covariance, rows, level)?;
-        let sums = sums(covariance, &inducing, lower.lower(), y, level.noise)?;
-        Self::from_sums(rows, inducing, lower, sums, y, level)
+        let sums = sums(covariance, &inducing, lower.lower(), y, (level.noise, penalty))?;
+        Self::from_sums(rows, inducing, (lower, sums), y, level, penalty)
     }
 
     /// The same when the pass was made elsewhere.
     pub(crate) fn from_sums(
         rows: &[usize],
         inducing: C,
-        lower: Cholesky,
-        sums: Sums,
+        (lower, sums): (Cholesky, Sums),
         y: ArrayView1<'_, f64>,
         level: Level,
+        penalty: Penalty,
     ) -> Result<Self, GpError> {
         let yy = y.iter().map(|y| y * y).sum();
         let solved = solve(&sums, y.len(), yy, inducing.variance(), level.noise)?;
-        Ok(Self { rows: rows.to_vec(), inducing, level, lower, sums, n: y.len(), yy, solved })
+        Ok(Self { rows: rows.to_vec(), inducing, level, penalty, lower, sums, n: y.len(), yy, solved })
     }
 
     /// The training rows that are inducing points, in the order of the factors.
@@ -94,6 +107,11 @@ impl<C: Covariance> State<C> {
 
     pub fn level(&self) -> Level {
         self.level
+    }
+
+    /// The form of the bound that is its [`State::objective`].
+    pub fn penalty(&self) -> Penalty {
+        self.penalty
     }
 
     /// What stands on the diagonal of K_mm beside σ².
@@ -134,6 +152,11 @@ impl<C: Covariance> State<C> {
     /// V Vᵀ, `[m, m]`.
     pub fn w(&self) -> ArrayView2<'_, f64> {
         self.sums.w.view()
+    }
+
+    /// The sums over rows that have weights of their own, where they are up to date.
+    pub(super) fn row_sums(&self) -> Option<&RowSums> {
+        self.sums.rows.as_ref()
     }
 
     pub(crate) fn factor_b(&self) -> &Cholesky {
@@ -182,7 +205,7 @@ impl<C: Covariance> State<C> {
         let mut rows = self.rows.clone();
         rows.push(row);
         let vy = self.sums.vy.iter().copied().chain([new.vy]).collect();
-        self.replace(covariance, rows, lower, Sums { w, vy })
+        self.replace(covariance, rows, lower, Sums { w, vy, rows: None })
     }
 
     /// Takes away inducing point number `j`; no pass over the data.
@@ -211,7 +234,7 @@ impl<C: Covariance> State<C> {
         vy.remove_index(Axis(0), m - 1);
         let mut rows = self.rows.clone();
         rows.remove(j);
-        self.replace(covariance, rows, lower, Sums { w, vy })
+        self.replace(covariance, rows, lower, Sums { w, vy, rows: None })
     }
 
     fn replace(&mut self, covariance: &C, rows: Vec<usize>, lower: Array2<f64>, sums: Sums) -> Result<(), GpError> {
@@ -222,9 +245,10 @@ impl<C: Covariance> State<C> {
         Ok(())
     }
 
-    /// How F_V changes when each inducing point is removed, `[m]`; no pass over the data.
+    /// How F_V, or its form by the trace, changes when each inducing point is removed, `[m]`; no pass over the data.
     ///
-    /// With q the normalised column j of L⁻¹: −½ log qᵀB⁻¹q − ½ (qᵀβ̃)²/qᵀB⁻¹q − qᵀWq/2γ².
+    /// With q the normalised column j of L⁻¹: −½ log qᵀB⁻¹q − ½ (qᵀβ̃)²/qᵀB⁻¹q, and qᵀWq more are unexplained: −qᵀWq/2γ²
+    /// in F_V.
     pub fn removals(&self) -> Result<Vec<f64>, GpError> {
         let m = self.len();
         // Row j of L⁻ᵀ is column j of L⁻¹.
@@ -242,7 +266,8 @@ impl<C: Covariance> State<C> {
             .map(|j| {
                 let a = whitened.row(j).dot(&whitened.row(j));
                 let b = q.row(j).dot(&self.solved.beta);
-                -0.5 * (a.ln() + b * b / a + q.row(j).dot(&wq.row(j)) / self.level.noise)
+                let less = q.row(j).dot(&wq.row(j)) / self.level.noise;
+                -0.5 * (a.ln() + b * b / a - self.price(-less))
             })
             .collect())
     }

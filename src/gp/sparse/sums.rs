@@ -8,11 +8,12 @@ use std::ops::Range;
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, s};
 
+use super::penalty::{PassSums, Penalty, RowSums, RowWeights};
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Stationary};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{
-    Gram, Side, Triangle, add_all, add_gram, for_row_blocks, for_this_processor, gemm_nt, gemm_tn, mirror_lower,
+    Side, Triangle, add_all, add_gram, dot, for_row_blocks, for_this_processor, gemm_nt, gemm_tn, mirror_lower,
     multiply_add, over_chunks, solve_triangular, tiles,
 };
 
@@ -23,6 +24,8 @@ pub(crate) struct Sums {
     pub w: Array2<f64>,
     /// V y, `[m]`.
     pub vy: Array1<f64>,
+    /// Where every row has a weight of its own.
+    pub rows: Option<RowSums>,
 }
 
 /// Sums with D = ∂K_mn/∂log λ, for a common length.
@@ -32,6 +35,8 @@ pub(crate) struct SlopeSums {
     pub dv: Array2<f64>,
     /// D y, `[m]`.
     pub dy: Array1<f64>,
+    /// Where every row has a weight dᵢ of its own: D diag(d) Vᵀ, `[m, m]`.
+    pub weighed: Option<Array2<f64>>,
 }
 
 /// When K_mn is multiplied by L⁻¹.
@@ -54,10 +59,10 @@ impl Whitening {
     /// in units of γ². The inducing points are taken for a sample of the rows: ‖K_mn K_nm‖ ≈ (n/m) ‖K_mm‖². The errors of
     /// m directions do not conspire: a further factor 1/m brings the estimate to within a factor of about two of what was
     /// measured for m = 8 … 500.
-    pub fn choose(lower: ArrayView2<'_, f64>, n: usize, noise: f64) -> Result<Self, GpError> {
+    pub fn choose(lower: ArrayView2<'_, f64>, n: usize, noise: f64, penalty: Penalty) -> Result<Self, GpError> {
         let m = lower.nrows();
-        // Few rows are not worth the trouble.
-        if m == 0 || n < 8 * m {
+        // Few rows are not worth the trouble, and weights of rows need them whitened.
+        if m == 0 || n < 8 * m || penalty.by_rows() {
             return Ok(Self::Rows(Triangle::new(lower)?));
         }
         let least = lower.diag().iter().fold(f64::INFINITY, |least, pivot| least.min(pivot * pivot));
@@ -101,20 +106,21 @@ impl Whitening {
     }
 }
 
-/// W and V y for y: `[n]`, lower: `[m, m]`, the factor of K_mm, and the noise γ².
+/// W and V y for y: `[n]`, lower: `[m, m]`, the factor of K_mm, and the noise γ²; and what the penalty asks for.
 pub(crate) fn sums<C: Covariance>(
     covariance: &C,
     inducing: &C,
     lower: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
-    noise: f64,
+    (noise, penalty): (f64, Penalty),
 ) -> Result<Sums, GpError> {
-    let (m, whitening) = (inducing.len(), Whitening::choose(lower, covariance.len(), noise)?);
+    let (m, whitening) = (inducing.len(), Whitening::choose(lower, covariance.len(), noise, penalty)?);
+    let weights = RowWeights { variance: covariance.variance(), noise };
     let parts = over_chunks(covariance.len(), m * m, |rows| {
-        let mut gram = Gram::new(m);
-        let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, y.slice(s![rows]));
+        let mut sums = PassSums::new(m, penalty, weights);
+        let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, y.slice(s![rows]));
         covariance.for_panels(rows, inducing, whitening.triangle(), &mut add)?;
-        Ok(Sums::from(gram))
+        Ok(sums.finish())
     })?;
     whitening.total(lower, parts)
 }
@@ -125,11 +131,13 @@ pub(crate) fn sums_with_slope(
     inducing: &Stationary,
     lower: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
+    (noise, penalty): (f64, Penalty),
 ) -> Result<(Sums, SlopeSums), GpError> {
     let m = inducing.len();
+    let weights = RowWeights { variance: covariance.variance(), noise };
     let parts = over_chunks(covariance.len(), 2 * m * m, |rows| {
-        let mut part = Sums::zeros(m);
-        let mut slopes = SlopeSums { dv: Array2::zeros((m, m)), dy: Array1::zeros(m) };
+        let mut part = Sums { rows: penalty.by_rows().then(|| RowSums::zeros(m)), ..Sums::zeros(m) };
+        let mut slopes = SlopeSums::zeros(m, penalty);
         let size = (rows.len().min(crate::gp::linalg::TILE), m);
         let (mut tile, mut slope) = (Array2::zeros(size), Array2::zeros(size));
         for rows in tiles(rows) {
@@ -141,13 +149,26 @@ pub(crate) fn sums_with_slope(
             gemm_tn(1.0, d.view(), v.view(), 1.0, slopes.dv.view_mut())?;
             add_product(&mut slopes.dy, d.view(), y);
             part.add(v.view(), y)?;
+            if let (Some(sums), Some(weighed)) = (&mut part.rows, &mut slopes.weighed) {
+                for (mut v, mut d) in v.outer_iter_mut().zip(d.outer_iter_mut()) {
+                    let q = v.as_slice().map_or(f64::NAN, |v| dot(v, v));
+                    let root = sums.weigh(weights, q).sqrt();
+                    v *= root;
+                    d *= root;
+                }
+                add_gram(v.view(), sums.vdv.view_mut())?;
+                gemm_tn(1.0, d.view(), v.view(), 1.0, weighed.view_mut())?;
+            }
         }
         Ok((part, slopes))
     })?;
-    let mut slopes = SlopeSums { dv: Array2::zeros((m, m)), dy: Array1::zeros(m) };
+    let mut slopes = SlopeSums::zeros(m, penalty);
     for (_, part) in &parts {
         add_all(&mut slopes.dv, &part.dv);
         add_all(&mut slopes.dy, &part.dy);
+        if let (Some(total), Some(weighed)) = (&mut slopes.weighed, &part.weighed) {
+            add_all(total, weighed);
+        }
     }
     Ok((Sums::total(m, parts.into_iter().map(|(part, _)| part))?, slopes))
 }
@@ -170,17 +191,17 @@ for_this_processor! {
     }
 }
 
-impl From<Gram> for Sums {
-    fn from(gram: Gram) -> Self {
-        let (w, vy) = gram.finish();
-        Self { w, vy }
+impl SlopeSums {
+    fn zeros(m: usize, penalty: Penalty) -> Self {
+        let weighed = penalty.by_rows().then(|| Array2::zeros((m, m)));
+        Self { dv: Array2::zeros((m, m)), dy: Array1::zeros(m), weighed }
     }
 }
 
 impl Sums {
     /// Sums over no rows, for m inducing points.
     pub fn zeros(m: usize) -> Self {
-        Self { w: Array2::zeros((m, m)), vy: Array1::zeros(m) }
+        Self { w: Array2::zeros((m, m)), vy: Array1::zeros(m), rows: None }
     }
 
     /// Adds one tile, v: `[b, m]`, y: `[b]`; only the lower triangle of W is kept up.
@@ -206,6 +227,7 @@ impl Sums {
             Ok(())
         })?;
         mirror_lower(&mut total.w);
+        total.rows = RowSums::total(m, &parts);
         Ok(total)
     }
 }
@@ -214,6 +236,7 @@ impl Sums {
 mod tests {
     use super::*;
     use crate::gp::kernel::{Hyper, Kernel};
+    use crate::gp::linalg::Gram;
     use crate::gp::sparse::factor_at;
     use crate::gp::sparse::{JITTER, Level, State};
 
@@ -233,12 +256,13 @@ mod tests {
         let (all, inducing, y) = case(length, step)?;
         let lower = factor_at(&inducing, Level { noise: 0.1, jitter: JITTER })?;
         let lower = lower.lower();
-        let chosen = Whitening::choose(lower, all.len(), 0.1)?;
+        let chosen = Whitening::choose(lower, all.len(), 0.1, Penalty::Linear)?;
         let by = |whitening: &Whitening| -> Result<Sums, GpError> {
             let mut gram = Gram::new(inducing.len());
             let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, y.slice(s![rows]));
             all.for_panels(0..all.len(), &inducing, whitening.triangle(), &mut add)?;
-            whitening.total(lower, [Sums::from(gram)])
+            let (w, vy) = gram.finish();
+            whitening.total(lower, [Sums { w, vy, rows: None }])
         };
         let rows = Whitening::Rows(Triangle::new(lower)?);
         Ok((chosen.triangle().is_none(), by(&rows)?, by(&Whitening::Sums)?))
@@ -282,7 +306,8 @@ mod tests {
                     let level = Level { noise: 0.1, jitter: JITTER };
                     let lower = factor_at(&inducing, level)?;
                     let numbers: Vec<usize> = (0..inducing.len()).collect();
-                    let state = State::from_sums(&numbers, inducing.clone(), lower, sums, y.view(), level)?;
+                    let state =
+                        State::from_sums(&numbers, inducing.clone(), (lower, sums), y.view(), level, Penalty::Linear)?;
                     Ok(state.log_likelihood())
                 };
                 let (rows, sums) = (ell(rows)?, ell(sums)?);
@@ -297,7 +322,7 @@ mod tests {
 
     #[test]
     fn no_inducing_points_are_no_trouble() -> Result<(), GpError> {
-        assert!(Whitening::choose(Array2::zeros((0, 0)).view(), 10, 0.1)?.triangle().is_some());
+        assert!(Whitening::choose(Array2::zeros((0, 0)).view(), 10, 0.1, Penalty::Linear)?.triangle().is_some());
         Ok(())
     }
 }

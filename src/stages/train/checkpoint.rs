@@ -8,8 +8,8 @@ use ndarray::Array1;
 
 /// The numbers that a checkpoint file has to hold.
 pub fn to_tensors(state: &Checkpoint) -> Tensors {
-    let Checkpoint { iteration, start, hyper, inducing, pivots, jitter, particles, frozen_tried, frozen_accepted } =
-        state;
+    let Checkpoint { iteration, start, hyper, inducing, pivots, jitter, particles, .. } = state;
+    let Checkpoint { frozen_tried, frozen_accepted, frozen_batches, seconds, .. } = state;
     let mut tensors = Tensors::from([
         ("iteration".to_owned(), integers([*iteration])),
         ("inducing".to_owned(), integers(inducing.iter().copied())),
@@ -17,6 +17,8 @@ pub fn to_tensors(state: &Checkpoint) -> Tensors {
         ("jitter".to_owned(), scalar(*jitter)),
         ("frozen.tried".to_owned(), integers([*frozen_tried])),
         ("frozen.accepted".to_owned(), scalar(*frozen_accepted)),
+        ("frozen.batches".to_owned(), integers([*frozen_batches])),
+        ("seconds".to_owned(), scalar(*seconds)),
         ("hidden_layers".to_owned(), integers(particles.iter().map(|particle| particle.xi.len()))),
     ]);
     for (name, hyper) in [("start", start), ("hyper", hyper)] {
@@ -25,9 +27,11 @@ pub fn to_tensors(state: &Checkpoint) -> Tensors {
         tensors.insert(format!("{name}.lengths"), Tensor::from(Array1::from(lengths.clone())));
         tensors.insert(format!("{name}.noise"), scalar(*noise));
     }
-    for (number, ParticleState { xi, sampler, frozen }) in particles.iter().enumerate() {
-        tensors.insert(frozen_name(number), Tensor::from(Array1::from(frozen.clone())));
-        tensors.insert(sampler_name(number), Tensor::from(Array1::from(sampler.clone())));
+    for (number, ParticleState { xi, sampler, frozen, predictions, heights }) in particles.iter().enumerate() {
+        let lists = [("frozen", frozen), ("sampler", sampler), ("predictions", predictions), ("heights", heights)];
+        for (what, values) in lists {
+            tensors.insert(list_name(number, what), Tensor::from(Array1::from(values.clone())));
+        }
         for (layer, values) in xi.iter().enumerate() {
             tensors.insert(xi_name(number, layer), Tensor::from(values.clone()));
         }
@@ -44,11 +48,14 @@ pub fn from_tensors(tensors: &Tensors) -> Result<Checkpoint, String> {
             noise: one(tensors, &format!("{name}.noise"))?,
         })
     };
+    let list = |number: usize, what: &str| Ok::<_, String>(vector(tensors, &list_name(number, what))?.to_vec());
     let particle = |(number, layers): (usize, usize)| {
         Ok(ParticleState {
             xi: (0..layers).map(|layer| matrix(tensors, &xi_name(number, layer))).collect::<Result<_, String>>()?,
-            sampler: vector(tensors, &sampler_name(number))?.to_vec(),
-            frozen: vector(tensors, &frozen_name(number))?.to_vec(),
+            sampler: list(number, "sampler")?,
+            frozen: list(number, "frozen")?,
+            predictions: list(number, "predictions")?,
+            heights: list(number, "heights")?,
         })
     };
     Ok(Checkpoint {
@@ -60,6 +67,8 @@ pub fn from_tensors(tensors: &Tensors) -> Result<Checkpoint, String> {
         jitter: one(tensors, "jitter")?,
         frozen_tried: count(tensors, "frozen.tried")?,
         frozen_accepted: one(tensors, "frozen.accepted")?,
+        frozen_batches: count(tensors, "frozen.batches")?,
+        seconds: one(tensors, "seconds")?,
         particles: counts(tensors, "hidden_layers")?
             .into_iter()
             .enumerate()
@@ -72,10 +81,6 @@ fn xi_name(particle: usize, layer: usize) -> String {
     format!("particle.{particle}.white.{layer}")
 }
 
-fn frozen_name(particle: usize) -> String {
-    format!("particle.{particle}.frozen")
-}
-
-fn sampler_name(particle: usize) -> String {
-    format!("particle.{particle}.sampler")
+fn list_name(particle: usize, what: &str) -> String {
+    format!("particle.{particle}.{what}")
 }

@@ -2,10 +2,11 @@
 
 use super::local;
 use super::tensors::{count, counts, integers, matrix, one, optional, rows, scalar, shape};
-use crate::gp::deep::{ChainDiagnostics, DeepGp, DeepParts, EmOptions, SamplerMethod};
+use crate::gp::deep::{ChainDiagnostics, DeepGp, DeepParts, EmOptions, SamplerMethod, Until};
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::sparse::JITTER;
 use crate::store::{ModelFile, Tensor, Tensors};
+use crate::tables::TraceRow;
 use ndarray::Array1;
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ const OWN: &str = "deep.";
 /// The numbers that a model file has to hold, beside the hyper-parameters.
 pub fn tensors(parts: &DeepParts, source_rows: &[i64]) -> Tensors {
     let DeepParts { inducing, numbers, bound, log_likelihood, diagnostics, .. } = parts;
-    let ChainDiagnostics { rhat, ess, acceptance, draws, jitter } = diagnostics;
+    let ChainDiagnostics { rhat, ess, rhat_predictions, ess_predictions, acceptance, draws, jitter } = diagnostics;
     let mut tensors = Tensors::from([
         ("inducing.rows".to_owned(), Tensor::from(Array1::from(source_rows.to_vec()))),
         ("inducing.positions".to_owned(), integers(inducing.iter().copied())),
@@ -27,6 +28,8 @@ pub fn tensors(parts: &DeepParts, source_rows: &[i64]) -> Tensors {
         ("bound", bound),
         ("diagnostics.rhat", rhat),
         ("diagnostics.ess", ess),
+        ("diagnostics.rhat_predictions", rhat_predictions),
+        ("diagnostics.ess_predictions", ess_predictions),
         ("diagnostics.acceptance", acceptance),
     ];
     let known = |(name, value): (&str, &Option<f64>)| value.map(|value| (name.to_owned(), scalar(value)));
@@ -64,6 +67,8 @@ fn parts(file: &ModelFile, kernel: Kernel, hyper: Hyper) -> Result<(DeepParts, V
         diagnostics: ChainDiagnostics {
             rhat: optional(tensors, "diagnostics.rhat")?,
             ess: optional(tensors, "diagnostics.ess")?,
+            rhat_predictions: optional(tensors, "diagnostics.rhat_predictions")?,
+            ess_predictions: optional(tensors, "diagnostics.ess_predictions")?,
             acceptance: optional(tensors, "diagnostics.acceptance")?,
             draws: count(tensors, "diagnostics.draws")?,
             jitter: one(tensors, "diagnostics.jitter")?,
@@ -75,8 +80,14 @@ fn parts(file: &ModelFile, kernel: Kernel, hyper: Hyper) -> Result<(DeepParts, V
 
 /// What the chains say about themselves, as metrics.
 pub fn chain_metrics(gp: &DeepGp) -> Vec<(&'static str, Option<f64>)> {
-    let ChainDiagnostics { rhat, ess, acceptance, .. } = gp.parts().diagnostics;
-    vec![("rhat_log_likelihood", rhat), ("ess_log_likelihood", ess), ("acceptance", acceptance)]
+    let ChainDiagnostics { rhat, ess, rhat_predictions, ess_predictions, acceptance, .. } = gp.parts().diagnostics;
+    vec![
+        ("rhat_log_likelihood", rhat),
+        ("ess_log_likelihood", ess),
+        ("rhat_predictions", rhat_predictions),
+        ("ess_predictions", ess_predictions),
+        ("acceptance", acceptance),
+    ]
 }
 
 /// What the fit ended at, by name.
@@ -113,19 +124,27 @@ pub fn skipped_warning<'a>(phases: impl Iterator<Item = &'a str>) -> Option<Stri
 pub fn warnings(diagnostics: &ChainDiagnostics, em: &EmOptions) -> Vec<String> {
     let (advice, mut warnings) = (em.sampler.method().advice(), Vec::new());
     let all_draws = diagnostics.draws * em.particles as usize;
-    if let Some(rhat) = diagnostics.rhat.filter(|rhat| *rhat > RHAT || rhat.is_nan()) {
+    // The worse of the two; NaN is worst.
+    let (rhat, of) = match (diagnostics.rhat, diagnostics.rhat_predictions) {
+        (Some(rhat), Some(of_predictions)) if of_predictions > rhat => (Some(of_predictions), " of predictions"),
+        (None, Some(of_predictions)) => (Some(of_predictions), " of predictions"),
+        (rhat, _) => (rhat, ""),
+    };
+    if let Some(rhat) = rhat.filter(|rhat| *rhat > RHAT || rhat.is_nan()) {
         warnings.push(format!(
-            "the chains have not mixed (R̂ = {rhat:.2}, {RHAT} at most is good): raise `em.iterations` or \
+            "the chains have not mixed (R̂ = {rhat:.2}{of}, {RHAT} at most is good): raise `em.iterations` or \
              `em.final_transitions`, or use {}",
             advice.to_mix
         ));
     }
-    if let Some(ess) = diagnostics.ess.filter(|ess| *ess < ESS && all_draws >= DRAWS_FOR_ESS) {
+    let ess = diagnostics.ess.into_iter().chain(diagnostics.ess_predictions).reduce(f64::min);
+    if let Some(ess) = ess.filter(|ess| *ess < ESS && all_draws >= DRAWS_FOR_ESS) {
         warnings.push(format!(
             "{all_draws} draws are worth about {ess:.0} independent ones (ESS): raise `em.final_transitions`, or {}",
             advice.for_more_draws
         ));
     }
+    warnings.extend(em.until.and_then(|until| until_warning(diagnostics, until, em)));
     warnings.extend(diagnostics.acceptance.and_then(|acceptance| acceptance_warning(acceptance, em.sampler.method())));
     // The last factor leaves room for rounding.
     if diagnostics.jitter > JITTER * (1.0 + 1e-9) {
@@ -136,6 +155,30 @@ pub fn warnings(diagnostics: &ChainDiagnostics, em: &EmOptions) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// What chains were to reach, and have not.
+fn until_warning(diagnostics: &ChainDiagnostics, until: Until, em: &EmOptions) -> Option<String> {
+    let ChainDiagnostics { rhat, ess, rhat_predictions, ess_predictions, .. } = *diagnostics;
+    let rhat = rhat.into_iter().chain(rhat_predictions).fold(f64::NAN, f64::max);
+    let ess = ess.into_iter().chain(ess_predictions).fold(f64::NAN, f64::min);
+    if rhat <= until.rhat && ess >= until.ess {
+        return None;
+    }
+    let why = if em.time_budget.is_some() { "raise `em.time_budget`" } else { "raise `em.final_transitions`" };
+    let Until { rhat: least, ess: most } = until;
+    Some(format!("`em.until` was not met (R̂ = {rhat:.2} for {least}, ESS = {ess:.0} for {most}): {why}"))
+}
+
+/// How far training came where it was to end by itself; from the traces.
+pub fn ended(em: &EmOptions, traces: &[TraceRow]) -> String {
+    if em.until.is_none() && em.time_budget.is_none() {
+        return String::new();
+    }
+    let last = |phase: &str, of: fn(&TraceRow) -> i32| traces.iter().filter(|row| row.phase == phase).map(of).max();
+    let iterations = last("e_step", |row| row.iteration).unwrap_or(0);
+    let moves = last("final", |row| row.step).unwrap_or(0);
+    format!(", {iterations} of {} EM iterations, {moves} final {}", em.iterations, em.sampler.method().unit())
 }
 
 /// A sampler that nearly always, or hardly ever, moves explores slowly.
@@ -216,7 +259,14 @@ mod tests {
     fn what_is_missing_is_named() {
         let whole = file(&parts_of_a_model());
         let read = |file: &ModelFile| parts(file, Kernel::Rbf, Hyper::isotropic(1.0, 1.0, 1.0));
-        let optional = ["bound", "diagnostics.rhat", "diagnostics.ess", "diagnostics.acceptance"];
+        let optional = [
+            "bound",
+            "diagnostics.rhat",
+            "diagnostics.ess",
+            "diagnostics.rhat_predictions",
+            "diagnostics.ess_predictions",
+            "diagnostics.acceptance",
+        ];
         for name in whole.tensors.keys().filter(|name| !name.starts_with(OWN)) {
             let mut without = whole.clone();
             without.tensors.remove(name);
@@ -238,7 +288,8 @@ mod tests {
         assert!(read(&silent).is_err_and(|error| error.contains("words")));
     }
 
-    const HMC: SamplerOptions = SamplerOptions::Hmc(HmcOptions { transitions: 12, leapfrog: 8, acceptance: 0.8 });
+    const HMC: SamplerOptions =
+        SamplerOptions::Hmc(HmcOptions { transitions: 12, leapfrog: 8, final_leapfrog: None, acceptance: 0.8 });
     const PCN: SamplerOptions = SamplerOptions::Pcn(PcnOptions { steps: 400 });
 
     fn said(diagnostics: &ChainDiagnostics, sampler: SamplerOptions) -> Vec<String> {
@@ -246,14 +297,30 @@ mod tests {
     }
 
     fn good() -> ChainDiagnostics {
-        ChainDiagnostics { rhat: Some(1.01), ess: Some(300.0), acceptance: Some(0.55), draws: 50, jitter: 1e-8 }
+        ChainDiagnostics {
+            rhat: Some(1.01),
+            ess: Some(300.0),
+            rhat_predictions: Some(1.02),
+            ess_predictions: Some(250.0),
+            acceptance: Some(0.55),
+            draws: 50,
+            jitter: 1e-8,
+        }
     }
 
     #[test]
     fn good_chains_are_not_warned_of() {
         assert!(said(&good(), HMC).is_empty() && said(&good(), PCN).is_empty());
         // Without a frozen phase nothing is known, which is what was asked for.
-        let unknown = ChainDiagnostics { rhat: None, ess: None, acceptance: None, draws: 0, jitter: 1e-8 };
+        let unknown = ChainDiagnostics {
+            rhat: None,
+            ess: None,
+            rhat_predictions: None,
+            ess_predictions: None,
+            acceptance: None,
+            draws: 0,
+            jitter: 1e-8,
+        };
         assert!(said(&unknown, PCN).is_empty());
         let few = ChainDiagnostics { ess: Some(60.0), draws: 8, ..good() };
         assert!(said(&few, HMC).is_empty(), "80 draws cannot be worth 100");
@@ -275,7 +342,7 @@ mod tests {
     #[test]
     fn warnings_say_what_to_do() {
         let bad =
-            ChainDiagnostics { rhat: Some(1.234), ess: Some(37.4), acceptance: Some(0.991), draws: 50, jitter: 1e-6 };
+            ChainDiagnostics { rhat: Some(1.234), ess: Some(37.4), acceptance: Some(0.991), jitter: 1e-6, ..good() };
         let jitter = "jitter had to grow to 1.0e-6 of the kernel variance: rows may be nearly equal, or lengths too long: \
             give a larger `noise`, a shorter `deep.length`, or another kernel (matern32)";
         let hmc = [
@@ -299,6 +366,14 @@ mod tests {
             jitter,
         ];
         assert_eq!(said(&slow, PCN), pcn);
+        let unsteady = ChainDiagnostics { rhat_predictions: Some(1.3), ess_predictions: Some(20.0), ..good() };
+        let [mixed, worth] = &said(&unsteady, HMC)[..] else { unreachable!("two warnings") };
+        assert!(mixed.contains("R̂ = 1.30 of predictions") && worth.contains("about 20"), "{mixed} {worth}");
+        let until = EmOptions { until: Some(Until::default()), ..EmOptions::default() };
+        assert!(warnings(&good(), &until).is_empty());
+        let more = EmOptions { until: Some(Until { rhat: 1.05, ess: 400.0 }), ..EmOptions::default() };
+        let [missed] = &warnings(&good(), &more)[..] else { unreachable!("one warning") };
+        assert!(missed.contains("ESS = 250 for 400"), "{missed}");
         assert_eq!(said(&ChainDiagnostics { acceptance: Some(0.7), ..good() }, HMC).len(), 0);
         assert_eq!(said(&ChainDiagnostics { acceptance: Some(0.7), ..good() }, PCN).len(), 1);
     }

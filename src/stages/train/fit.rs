@@ -51,7 +51,8 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     write_rows(&job.draft.file(TRACES), &traces)?;
     let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten();
     let likelihood = likelihood.map_or_else(String::new, |likelihood| format!(", log-likelihood {likelihood:.2}"));
-    let outcome = format!("{} rows{likelihood}", train.len());
+    let ended = if stage.method.is_deep() { deep::ended(&stage.em, &traces) } else { String::new() };
+    let outcome = format!("{} rows{likelihood}{ended}", train.len());
     let mut warnings = rows::warnings(&table, train);
     warnings.extend(model.warnings());
     warnings.extend(deep::skipped_warning(traces.iter().map(|row| row.phase.as_str())));

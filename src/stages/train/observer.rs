@@ -33,6 +33,7 @@ pub struct FitObserver<'a> {
     listener: &'a dyn Listener,
     pub spans: &'a mut Spans,
     checkpoints: Checkpoints,
+    begun: Instant,
     last_report: Option<Instant>,
     pace: Pace,
     pub traces: Vec<TraceRow>,
@@ -55,6 +56,7 @@ impl<'a> FitObserver<'a> {
             listener: job.record.listener,
             spans: job.spans,
             checkpoints,
+            begun: Instant::now(),
             last_report: None,
             pace: Pace::default(),
             traces,
@@ -99,6 +101,10 @@ impl Observer for FitObserver<'_> {
             Err(error) => drop(self.failure.get_or_insert(error)),
         }
         self.traces = file.traces;
+    }
+
+    fn seconds(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
     }
 
     fn interrupted(&self) -> bool {

@@ -2,7 +2,9 @@
 
 use super::calibration::Calibrate;
 use crate::gp::baseline::KnnOptions;
-use crate::gp::deep::{Architecture, DeepOptions, EmOptions, LayerOptions, NeighbourStart, Start, TopOptions};
+use crate::gp::deep::{
+    Architecture, DeepOptions, EmObjective, EmOptions, LayerOptions, NeighbourStart, Start, TopOptions,
+};
 use crate::gp::exact::ExactOptions;
 use crate::gp::inducing::InducingOptions;
 use crate::gp::kernel::{Hyperparameters, Kernel, StationaryOptions};
@@ -20,7 +22,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         key: "preset",
         value: "paper",
-        options: "{ local: false, calibrate: none, em: { particles: 50, exchanges: 5, hyperparameters: false, sampler: { pcn: {} }, final_transitions: 0 } }",
+        options: "{ local: false, calibrate: none, em: { particles: 50, exchanges: 5, hyperparameters: false, objective: paper, sampler: { pcn: {} }, final_transitions: 0 } }",
     },
     Preset { key: "method", value: "deep_gp", options: "{ deep: { hidden: { method: full } } }" },
 ];
@@ -34,6 +36,7 @@ pub const USED_BY: &[UsedBy] = &[
     UsedBy::new("deep", "method", &["deep_gp", "stride"]),
     UsedBy::new("em", "method", &["deep_gp", "stride"]),
     UsedBy::new("em.exchanges", "method", &["stride"]),
+    UsedBy::new("em.objective", "method", &["stride"]),
     UsedBy::new("top", "method", &["stride"]),
     UsedBy::new("local", "method", &["sparse_gp", "stride"]),
     UsedBy::new("knn", "method", &["knn"]),
@@ -195,10 +198,16 @@ impl Train {
             Method::Stride => {
                 // Points that are given are kept.
                 let exchanges = if self.inducing.rows.is_some() { 0 } else { self.em.exchanges };
-                json!({
+                let mut options = json!({
                     "start": start(), "inducing": self.inducing, "exchanges": exchanges, "deep": self.deep,
                     "em": em(),
-                })
+                });
+                // What it is by default depends on the architecture: what counts is what it comes to.
+                let objective = self.em.objective.unwrap_or_else(|| EmObjective::of(self.deep.architecture));
+                if objective != EmObjective::Paper {
+                    options["objective"] = json!(objective);
+                }
+                options
             }
         };
         json!({ self.method.name(): options })
@@ -304,6 +313,7 @@ mod tests {
                 "inducing" => json!({ "inducing": { "count": 7 } }),
                 "deep" => json!({ "deep": { "layers": 3 } }),
                 "em" => json!({ "em": { "particles": 3 } }),
+                "em.objective" => json!({ "em": { "objective": "tight" } }),
                 "em.exchanges" => json!({ "em": { "exchanges": 4 } }),
                 "top" => json!({ "top": { "neighbours": 8 } }),
                 "local" => json!({ "local": false }),

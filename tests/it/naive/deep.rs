@@ -22,7 +22,7 @@ pub const FULL: HiddenOptions = HiddenOptions { method: HiddenMethod::Full, ..ac
 pub const SPARSE: HiddenOptions = HiddenOptions { method: HiddenMethod::Sparse, ..FULL };
 
 pub const fn hmc(transitions: u32, leapfrog: u32) -> SamplerOptions {
-    SamplerOptions::Hmc(HmcOptions { transitions, leapfrog, acceptance: 0.8 })
+    SamplerOptions::Hmc(HmcOptions { transitions, leapfrog, final_leapfrog: None, acceptance: 0.8 })
 }
 
 pub const fn pcn(steps: u32) -> SamplerOptions {

@@ -2,6 +2,7 @@
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use stride_pipe::gp::kernel::{Hyper, Kernel};
+use stride_pipe::gp::sparse::Penalty;
 
 use super::extended::Extended;
 
@@ -72,7 +73,7 @@ impl Problem {
         hyper.variance * rho
     }
 
-    fn solve(&self, hyper: &Moved, stars: ArrayView2<f64>) -> Solution {
+    fn solve(&self, hyper: &Moved, stars: ArrayView2<f64>, penalty: Penalty) -> Solution {
         let (m, n) = (self.rows.len(), self.y.len());
         let z: Vec<_> = self.rows.iter().map(|i| self.x.row(*i)).collect();
         let mut k_mm: Matrix = (0..m).map(|i| (0..m).map(|j| self.kernel(hyper, z[i], z[j])).collect()).collect();
@@ -106,7 +107,17 @@ impl Problem {
         let c = solve_lower(&lower_b, vy);
         let log_det = lower_b.iter().enumerate().fold(Extended::ZERO, |sum, (i, row)| sum + row[i].ln());
         let normal = (Extended::TAU * hyper.noise).ln() * (n as f64).into();
-        let bound = normal + log_det * 2.0.into() + (yy + missing) / hyper.noise - dot(&c, &c);
+        let price = match penalty {
+            Penalty::Linear => missing / hyper.noise,
+            Penalty::Trace => {
+                let rows = Extended::from(n as f64);
+                rows * (Extended::ONE + missing / (rows * hyper.noise)).ln()
+            }
+            Penalty::Tight => v
+                .iter()
+                .fold(Extended::ZERO, |sum, v| sum + (Extended::ONE + (hyper.variance - dot(v, v)) / hyper.noise).ln()),
+        };
+        let bound = normal + log_det * 2.0.into() + yy / hyper.noise + price - dot(&c, &c);
         let (mut mean, mut variance) = (Vec::new(), Vec::new());
         for star in stars.outer_iter() {
             let v = whiten(star);
@@ -120,33 +131,33 @@ impl Problem {
 
     /// Bound and posterior.
     pub fn solution(&self, stars: ArrayView2<f64>) -> Solution {
-        self.solve(&self.moved(usize::MAX, 0.0), stars)
+        self.solve(&self.moved(usize::MAX, 0.0), stars, Penalty::Linear)
     }
 
-    /// The bound.
-    pub fn bound(&self) -> f64 {
-        self.solution(self.x.slice(ndarray::s![..0, ..])).bound
+    /// The bound in this form.
+    pub fn objective(&self, penalty: Penalty) -> f64 {
+        self.solve(&self.moved(usize::MAX, 0.0), self.x.slice(ndarray::s![..0, ..]), penalty).bound
     }
 
     /// The bound with one more inducing point.
-    pub fn bound_with(&self, row: usize) -> f64 {
+    pub fn bound_with(&self, row: usize, penalty: Penalty) -> f64 {
         let mut more = self.clone();
         more.rows.push(row);
-        more.bound()
+        more.objective(penalty)
     }
 
     /// The bound without inducing point number `j`.
-    pub fn bound_without(&self, j: usize) -> f64 {
+    pub fn bound_without(&self, j: usize, penalty: Penalty) -> f64 {
         let mut fewer = self.clone();
         fewer.rows.remove(j);
-        fewer.bound()
+        fewer.objective(penalty)
     }
 
     /// The gradient by central differences: with thirty digits the step can be so small that its square vanishes.
-    pub fn gradient(&self) -> Vec<f64> {
+    pub fn gradient(&self, penalty: Penalty) -> Vec<f64> {
         const STEP: f64 = 1e-7;
         let none = self.x.slice(ndarray::s![..0, ..]);
-        let value = |i: usize, by: f64| self.solve(&self.moved(i, by), none).exact;
+        let value = |i: usize, by: f64| self.solve(&self.moved(i, by), none, penalty).exact;
         let slope = |i: usize| (value(i, STEP) - value(i, -STEP)) / (2.0 * STEP).into();
         (0..self.hyper.lengths.len() + 2).map(|i| slope(i).value()).collect()
     }

@@ -21,6 +21,7 @@ mod layers;
 mod linear;
 mod map;
 mod nodes;
+mod refit;
 mod rows;
 mod sparse;
 

@@ -37,7 +37,7 @@ pub struct DeepParts {
     pub words: BTreeMap<String, String>,
     /// Matrices by name; vectors are matrices of one row.
     pub numbers: BTreeMap<String, Array2<f64>>,
-    /// Mean of F_V over the particles; `None` without inducing points.
+    /// Mean over the particles of what the M step maximises; `None` without inducing points.
     pub bound: Option<f64>,
     /// Mean of ℓ over the particles.
     pub log_likelihood: f64,

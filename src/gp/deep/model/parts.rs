@@ -81,7 +81,7 @@ pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
         numbers,
         bound: fit.chains.iter().map(Chain::bound).sum::<Option<f64>>().map(|total| total / count),
         log_likelihood: fit.chains.iter().map(Chain::log_likelihood).sum::<f64>() / count,
-        diagnostics: ChainDiagnostics::new(&fit.frozen, fit.frozen_moves, fit.problem.jitter),
+        diagnostics: ChainDiagnostics::new(&fit.frozen, fit.shown.len(), fit.problem.jitter),
         local: None,
     })
 }

@@ -4,6 +4,7 @@
 
 mod hmc;
 mod pcn;
+mod scales;
 
 use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
@@ -58,6 +59,14 @@ pub trait SamplerMethod {
     fn frozen_moves(&self) -> u32 {
         50
     }
+    /// Moves between the last M step and the frozen chain, in which the sampler adapts to the target as it is now.
+    fn settling_moves(&self) -> u32 {
+        0
+    }
+    /// Frozen moves between two looks at what chains predict, which cost about as much as a value of ℓ.
+    fn spacing(&self) -> usize {
+        1
+    }
     /// Refuses what cannot run.
     fn check(&self) -> Result<(), GpError> {
         Ok(())
@@ -98,6 +107,10 @@ pub trait Sampler: std::fmt::Debug + Send + Sync {
     fn step_size(&self) -> f64;
     /// From now on the step size stays what it is.
     fn freeze(&mut self) {}
+    /// From now on moves go as far as those of the frozen chain do.
+    fn lengthen(&mut self) {}
+    /// Makes use of what was learnt of the target since then.
+    fn rescale(&mut self) {}
     /// The state as numbers, for [`SamplerMethod::restore`].
     fn to_numbers(&self) -> Vec<f64>;
 }
@@ -142,7 +155,7 @@ impl Moves {
 impl Chain {
     /// A chain at ξ, before ℓ there is known.
     pub fn new(xi: Vec<Array2<f64>>, sampler: Box<dyn Sampler>) -> Self {
-        let density = DensityAt { log_likelihood: f64::NEG_INFINITY, bound: None };
+        let density = DensityAt::likelihood(f64::NEG_INFINITY);
         Self { position: Position { xi, density, gradient: None }, sampler }
     }
 
@@ -161,7 +174,12 @@ impl Chain {
         self.position.density.log_likelihood
     }
 
-    /// F_V where the chain stands.
+    /// What is sampled, where the chain stands, but for the prior.
+    pub fn sampled(&self) -> f64 {
+        self.position.density.sampled
+    }
+
+    /// What the M step maximises, where the chain stands.
     pub fn bound(&self) -> Option<f64> {
         self.position.density.bound
     }

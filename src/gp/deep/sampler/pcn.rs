@@ -49,6 +49,11 @@ impl SamplerMethod for PcnOptions {
         25
     }
 
+    // A step costs no more than a value of ℓ.
+    fn spacing(&self) -> usize {
+        10
+    }
+
     // A step goes far less far than a transition of hmc: as many as in an E step.
     fn frozen_moves(&self) -> u32 {
         self.steps.max(50)
@@ -108,7 +113,7 @@ impl Sampler for Pcn {
                 let log_u = (1.0 - uniform(rng)).ln();
                 moves.tried += 1;
                 match proposed {
-                    Some((new, new_known)) if log_u < new.log_likelihood - density.log_likelihood => {
+                    Some((new, new_known)) if log_u < new.sampled - density.sampled => {
                         (*density, known) = (new, new_known);
                         moves.accepted += 1.0;
                         self.accepted[layer] += 1.0;

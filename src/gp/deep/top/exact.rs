@@ -72,7 +72,7 @@ impl TopLayer for ExactTop {
 
     fn value(&self, target: &Target<'_>, prepared: &Prepared) -> Result<DensityAt, GpError> {
         let (top, ..) = condition(target, prepared, false)?;
-        Ok(DensityAt { log_likelihood: top.log_likelihood, bound: None })
+        Ok(DensityAt::likelihood(top.log_likelihood))
     }
 
     fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError> {
@@ -81,7 +81,13 @@ impl TopLayer for ExactTop {
         let adjoint = target.design.warped_back(at_rows.inputs.view(), by_sites, target.hyper.lengths[0]);
         let mut adjoints = target.hidden.adjoints(target.design);
         target.hidden.backward(target.design, prepared, (&rows, &at_rows), adjoint, &mut adjoints)?;
-        Ok((DensityAt { log_likelihood: top.log_likelihood, bound: None }, adjoints))
+        Ok((DensityAt::likelihood(top.log_likelihood), adjoints))
+    }
+
+    // K α = y − γ²α.
+    fn means(&self, target: &Target<'_>, prepared: &Prepared, rows: &[usize]) -> Result<Vec<f64>, GpError> {
+        let (top, ..) = condition(target, prepared, false)?;
+        Ok(rows.iter().map(|row| target.y[*row] - target.hyper.noise * top.alpha[*row]).collect())
     }
 
     fn objective(

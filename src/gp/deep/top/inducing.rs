@@ -7,6 +7,9 @@
 //! ∂ℓ/∂K_mn = L⁻ᵀ [β̃ (y − Vᵀβ̃)ᵀ − B⁻¹V]/γ²        ∂ℓ/∂K_mm = ½ L⁻ᵀ (I − B⁻¹ − β̃β̃ᵀ) L⁻¹
 //! ```
 //!
+//! Where a bound is sampled and not ℓ (see `penalty.rs` of sparse regression), V D and −½ L⁻ᵀ V D Vᵀ L⁻¹ are added: with the same
+//! weight d for all rows that is γ²dI − B⁻¹ for −B⁻¹ on the left.
+//!
 //! From there they go back to the inputs of the top layer and through the hidden layers, tile by tile. The inducing
 //! rows are a tile of their own.
 
@@ -20,14 +23,16 @@ use crate::gp::GpError;
 use crate::gp::deep::hidden::{Adjoints, LayersAtRows, Prepared, back_to_sites};
 use crate::gp::deep::m_step::Held;
 use crate::gp::deep::model::PartsReader;
-use crate::gp::deep::options::Architecture;
+use crate::gp::deep::options::{Architecture, EmObjective};
 use crate::gp::deep::target::{DensityAt, Target};
 use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Covariance, Hyper};
 use crate::gp::linalg::panels::Lane;
-use crate::gp::linalg::{Cholesky, Gram, Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
-use crate::gp::sparse::{Level, State, Sums, Whitening, bound_with_gradient, factor_at, level_gradient};
+use crate::gp::linalg::{Cholesky, Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::sparse::{
+    Level, PassSums, RowWeights, State, Whitening, factor_at, level_gradient, objective_with_gradient,
+};
 
 /// The name in model files.
 pub(super) const NAME: &str = "sparse";
@@ -47,16 +52,18 @@ struct SolvedTop {
 // The sparse model of the top layer.
 fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError> {
     let Target { inducing, inducing_rows: rows, level, .. } = target;
+    let penalty = target.objective.penalty();
     let tile = target.forward(prepared, rows, true)?;
     let at_inducing = target.warped(rows, &tile)?;
     let lower = factor_at(&at_inducing, *level)?;
-    let (m, whitening) = (inducing.len(), Whitening::choose(lower.lower(), target.rows.len(), level.noise)?);
+    let (m, whitening) = (inducing.len(), Whitening::choose(lower.lower(), target.rows.len(), level.noise, penalty)?);
     let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
+    let weights = RowWeights { variance: target.hyper.variance, noise: level.noise };
     let parts = over_chunks(target.rows.len(), m * m, |chunk| {
-        let mut gram = Gram::new(m);
+        let mut sums = PassSums::new(m, penalty, weights);
         match (&linear, &at_inducing) {
             (Some(linear), Warped::Stationary(inducing)) => {
-                let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, target.y.slice(s![rows]));
+                let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, target.y.slice(s![rows]));
                 inducing.for_panels_from(&mut linear.rows(), chunk, whitening.triangle(), &mut add)?;
             }
             _ => {
@@ -64,15 +71,15 @@ fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError>
                     let rows = target.hidden.range(target.rows, range.start, range.end);
                     let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
                     let y = target.y.slice(s![range.clone()]);
-                    let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, y.slice(s![rows]));
+                    let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, y.slice(s![rows]));
                     covariance.for_panels(0..range.len(), &at_inducing, whitening.triangle(), &mut add)?;
                 }
             }
         }
-        Ok(Sums::from(gram))
+        Ok(sums.finish())
     })?;
     let sums = whitening.total(lower.lower(), parts)?;
-    let state = State::from_sums(inducing, at_inducing, lower, sums, target.y, *level)?;
+    let state = State::from_sums(inducing, at_inducing, (lower, sums), target.y, *level, penalty)?;
     Ok(SolvedTop { state, at_inducing: tile, whitening })
 }
 
@@ -86,15 +93,21 @@ impl TopLayer for InducingTop {
     }
 
     fn value(&self, target: &Target<'_>, prepared: &Prepared) -> Result<DensityAt, GpError> {
-        solve(target, prepared).map(|top| density(&top.state))
+        solve(target, prepared).map(|top| density(&top.state, target.objective))
     }
 
     fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError> {
         let SolvedTop { state, at_inducing, whitening } = solve(target, prepared)?;
         let inverse_b = state.factor_b().inverse()?;
         let mut turned = inverse_b.clone();
+        let bounded = !target.objective.samples_likelihood();
+        if bounded {
+            let share = state.common_share();
+            turned.diag_mut().iter_mut().for_each(|value| *value -= share);
+        }
         solve_triangular(Side::LeftTransposed, state.lower(), turned.view_mut())?;
-        let back = Back { target, prepared, alpha: state.alpha()?, state: &state, inverse_b, turned };
+        let weights = state.row_weights().filter(|_| bounded);
+        let back = Back { target, prepared, alpha: state.alpha()?, state: &state, inverse_b, turned, bounded, weights };
         let (m, coordinates) = (state.len(), state.inducing().coordinates());
         let size = m * coordinates + target.hidden.adjoints(target.design).size();
         let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
@@ -102,8 +115,13 @@ impl TopLayer for InducingTop {
             (Some(linear), Warped::Stationary(inducing)) => {
                 let noise = state.level().noise;
                 let (beta, turned) = back.by_rows(&whitening)?;
-                let linear_back =
+                let mut linear_back =
                     LinearBack::new(linear, (inducing, whitening.triangle()), noise, (beta, &back.alpha), turned);
+                if let Some(weights) = back.weights {
+                    let mut inverse = Array2::eye(m);
+                    solve_triangular(Side::LeftTransposed, state.lower(), inverse.view_mut())?;
+                    linear_back.weigh_rows(weights, inverse.view());
+                }
                 over_chunks(target.rows.len(), size, |chunk| {
                     let part = linear_back.rows(chunk.clone(), target.y.slice(s![chunk]));
                     Ok((target.hidden.linear_adjoints(target.design, part.weights), part.inducing))
@@ -121,7 +139,16 @@ impl TopLayer for InducingTop {
         let adjoint = target.design.warped_back(at_inducing.inputs.view(), by_inducing, target.hyper.lengths[0]);
         let at = (&target.inducing_rows, &at_inducing);
         target.hidden.backward(target.design, prepared, at, adjoint, &mut adjoints)?;
-        Ok((density(&state), adjoints))
+        Ok((density(&state, target.objective), adjoints))
+    }
+
+    fn means(&self, target: &Target<'_>, prepared: &Prepared, rows: &[usize]) -> Result<Vec<f64>, GpError> {
+        let state = solve(target, prepared)?.state;
+        let rows = target.hidden.list(target.rows, rows);
+        let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
+        let mut k = Array2::zeros((covariance.len(), state.len()));
+        covariance.tile(0, state.inducing(), k.view_mut())?;
+        Ok(k.dot(&state.alpha()?).to_vec())
     }
 
     fn objective(
@@ -133,14 +160,16 @@ impl TopLayer for InducingTop {
     ) -> Result<(Evaluation, f64), GpError> {
         let (design, jitter, inputs) = (held.design, held.jitter, &held.inputs[particle]);
         if design.architecture != Architecture::Convolution {
-            let found = bound_with_gradient(inputs.view(), held.y, design.kernel, hyper, inducing, jitter)?;
+            let rows = (inputs.view(), held.y);
+            let found = objective_with_gradient(rows, design.kernel, hyper, inducing, jitter, held.penalty)?;
             return Ok((found.at, found.log_likelihood));
         }
         let covariance = design.top(held.x, inputs.view(), hyper)?;
-        let state = State::new(&covariance, held.y, inducing, Level { noise: hyper.noise, jitter })?;
+        let level = Level { noise: hyper.noise, jitter };
+        let state = State::with_penalty(&covariance, held.y, inducing, level, held.penalty)?;
         let (by_variance, by_noise) = level_gradient(&state)?;
         let gradient = vec![by_variance, 0.0, by_noise];
-        Ok((Evaluation { value: state.bound(), gradient, jitter: state.jitter() }, state.log_likelihood()))
+        Ok((Evaluation { value: state.objective(), gradient, jitter: state.jitter() }, state.log_likelihood()))
     }
 
     fn rows(&self, _: usize, inducing: &[usize]) -> Vec<usize> {
@@ -173,8 +202,10 @@ pub(super) fn restore(
     Ok(Box::new(RegressionPosterior { anchors, alpha, lower, lower_b }))
 }
 
-fn density(state: &State<Warped>) -> DensityAt {
-    DensityAt { log_likelihood: state.log_likelihood(), bound: Some(state.bound()) }
+fn density(state: &State<Warped>, objective: EmObjective) -> DensityAt {
+    let (log_likelihood, bound) = (state.log_likelihood(), state.objective());
+    let sampled = if objective.samples_likelihood() { log_likelihood } else { bound };
+    DensityAt { sampled, log_likelihood, bound: Some(bound) }
 }
 
 struct Back<'a, 't> {
@@ -183,9 +214,12 @@ struct Back<'a, 't> {
     state: &'a State<Warped>,
     // L⁻ᵀ β̃, `[m]`.
     alpha: Array1<f64>,
-    // B⁻¹ and L⁻ᵀ B⁻¹, `[m, m]`.
+    // B⁻¹, and L⁻ᵀ B⁻¹ or L⁻ᵀ (B⁻¹ − γ²dI), `[m, m]`.
     inverse_b: Array2<f64>,
     turned: Array2<f64>,
+    // Whether a bound is sampled, and how it weighs rows where each has its own weight.
+    bounded: bool,
+    weights: Option<RowWeights>,
 }
 
 impl Back<'_, '_> {
@@ -239,7 +273,14 @@ impl Back<'_, '_> {
             let residual = (y - dot(v.as_slice().unwrap_or_default(), beta)) / noise;
             row.iter_mut().zip(alpha).for_each(|(out, alpha)| *out = residual * alpha);
         }
-        gemm_nt(-1.0 / noise, v, self.turned.view(), 1.0, out)
+        gemm_nt(-1.0 / noise, v, self.turned.view(), 1.0, out.view_mut())?;
+        if let Some(weights) = self.weights {
+            let mut weighed = v.to_owned();
+            weighed.outer_iter_mut().for_each(|mut row| row *= weights.of_row(row.view()).1);
+            solve_triangular(Side::Right, self.state.lower(), weighed.view_mut())?;
+            out += &weighed;
+        }
+        Ok(())
     }
 
     // What the covariances among the inducing points contribute, [m, D].
@@ -249,6 +290,9 @@ impl Back<'_, '_> {
             let unit = if i == j { 1.0 } else { 0.0 };
             0.5 * (unit - self.inverse_b[[i, j]] - beta[i] * beta[j])
         });
+        if self.bounded {
+            adjoint.scaled_add(-0.5, &self.state.weighed());
+        }
         solve_triangular(Side::LeftTransposed, self.state.lower(), adjoint.view_mut())?;
         solve_triangular(Side::Right, self.state.lower(), adjoint.view_mut())?;
         back_to_sites(self.state.inducing(), adjoint)

@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
-use ndarray::{Array1, Array2, ArrayView1, Axis};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
 use crate::gp::deep::hidden::Linear;
 use crate::gp::kernel::{Against, Covariance, PointRows, Stationary};
-use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, multiply, products, room, weighted};
+use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, multiply, products, room, squares, weighted};
 use crate::gp::linalg::{Cross, Triangle, clear_missing, for_this_processor, multiply_add};
+use crate::gp::sparse::RowWeights;
 
 /// What all rows share.
 pub(super) struct LinearBack<'a> {
@@ -26,6 +27,8 @@ pub(super) struct LinearBack<'a> {
     alpha: Vec<f64>,
     // −L⁻ᵀ B⁻¹/γ² if rows are solved, else that times L⁻¹, `[m, m]`.
     turned: Packed,
+    // Where rows have weights of their own: those, and L⁻ᵀ, `[m, m]`.
+    weighed: Option<(RowWeights, Packed)>,
     // The inducing points by coordinates, `[D, m]`.
     places: Packed,
 }
@@ -60,8 +63,14 @@ impl<'a> LinearBack<'a> {
             beta,
             alpha: padded,
             turned: Packed::new(turned.view()),
+            weighed: None,
             places: Packed::new(inducing.points().rows().reversed_axes()),
         }
+    }
+
+    /// Rows, which are solved, have weights of their own: inverse is L⁻ᵀ, `[m, m]`.
+    pub fn weigh_rows(&mut self, weights: RowWeights, inverse: ArrayView2<'_, f64>) {
+        self.weighed = Some((weights, Packed::new(inverse)));
     }
 
     /// The derivatives of some rows with their targets y: `[b]`.
@@ -93,6 +102,12 @@ impl<'a> LinearBack<'a> {
             for ((turned, alpha), adjoint) in blocks.zip(adjoint.as_chunks_mut::<BLOCK>().0) {
                 by_covariance(&v[..m], turned, alpha, &residual, adjoint);
             }
+            if let Some((weights, inverse)) = &self.weighed {
+                let weights = squares(&v[..m]).map(|q| weights.of(q).1);
+                for (inverse, adjoint) in inverse.blocks().zip(adjoint.as_chunks_mut::<BLOCK>().0) {
+                    add_weighed(&v[..m], inverse, &weights, adjoint);
+                }
+            }
             clear_missing(&mut adjoint, eight.len());
             let row_sums = weigh(&mut adjoint[..m], &weight, &mut column_sums);
             for (places, own) in self.places.blocks().zip(own.as_chunks_mut::<BLOCK>().0) {
@@ -116,6 +131,18 @@ for_this_processor! {
         for ((adjoint, sum), alpha) in adjoint.iter_mut().zip(&sums).zip(alpha) {
             for i in 0..LANES {
                 adjoint[i] = multiply_add::<FUSED>(residual[i], *alpha, sum[i]);
+            }
+        }
+    }
+}
+
+for_this_processor! {
+    // dᵢ L⁻ᵀvᵢ for six inducing points.
+    fn add_weighed(v: &[Lane], inverse: &[[f64; BLOCK]], weights: &Lane, adjoint: &mut [Lane; BLOCK]) {
+        let sums = products::<FUSED>(v, inverse);
+        for (adjoint, sum) in adjoint.iter_mut().zip(&sums) {
+            for i in 0..LANES {
+                adjoint[i] = multiply_add::<FUSED>(weights[i], sum[i], adjoint[i]);
             }
         }
     }

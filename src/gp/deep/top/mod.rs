@@ -29,7 +29,7 @@ use crate::gp::neighbours::LocalKernel;
 use crate::gp::observer::Observer;
 use crate::gp::predict::not_negative;
 use crate::gp::random::StreamKey;
-use crate::gp::sparse::{JITTER, SparseOptions};
+use crate::gp::sparse::{JITTER, Penalty, SparseOptions};
 
 pub(super) use neighbours::TopNeighbours;
 pub use neighbours::{NeighbourStart, TopOptions};
@@ -98,14 +98,15 @@ impl Start {
     /// Hyper-parameters, inducing points and relative jitter of the stationary model that all chains start from.
     pub(super) fn fit(
         &self,
-        x: ArrayView2<'_, f64>,
-        y: ArrayView1<'_, f64>,
+        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        penalty: Penalty,
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Hyper, Vec<usize>, f64), GpError> {
         match self {
             Self::Sparse(options) => {
-                let gp = crate::gp::sparse::fit(x, y, options, key, observer)?;
+                let options = SparseOptions { penalty, ..options.clone() };
+                let gp = crate::gp::sparse::fit(x, y, &options, key, observer)?;
                 Ok((gp.hyper().clone(), gp.rows().to_vec(), gp.jitter() / gp.hyper().variance))
             }
             Self::Exact(options) => {
@@ -124,7 +125,7 @@ pub(super) type NamedNumbers = Vec<(&'static str, Array2<f64>)>;
 pub(super) trait TopLayer: Debug + Send + Sync {
     /// The name in model files.
     fn name(&self) -> &'static str;
-    /// Whether there is a bound F_V, which the M step maximises then.
+    /// Whether there is a bound, which the M step maximises then.
     fn has_bound(&self) -> bool {
         false
     }
@@ -132,7 +133,12 @@ pub(super) trait TopLayer: Debug + Send + Sync {
     fn value(&self, target: &Target<'_>, prepared: &Prepared) -> Result<DensityAt, GpError>;
     /// ℓ, and its derivatives on their way back to ξ.
     fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError>;
-    /// What the M step maximises, for a particle: F_V or ℓ with its derivatives by log σ², log λ and log γ²; and ℓ.
+    /// The posterior means at some training rows; empty where there are none.
+    fn means(&self, target: &Target<'_>, prepared: &Prepared, rows: &[usize]) -> Result<Vec<f64>, GpError> {
+        let _ = (target, prepared, rows);
+        Ok(Vec::new())
+    }
+    /// What the M step maximises, for a particle: the bound or ℓ with its derivatives by log σ², log λ and log γ²; and ℓ.
     fn objective(
         &self,
         held: &Held<'_>,

@@ -156,7 +156,7 @@ impl TopLayer for NeighbourTop {
         let inputs = target.inputs(prepared)?;
         let places = target.design.places(target.rows.x.view(), inputs);
         let density = likelihood(target.design.top_kernel, &places, target.y, target.neighbours)?;
-        Ok(DensityAt { log_likelihood: density.value(target.hyper)?, bound: None })
+        Ok(DensityAt::likelihood(density.value(target.hyper)?))
     }
 
     fn value_and_adjoints(&self, target: &Target<'_>, prepared: &Prepared) -> Result<(DensityAt, Adjoints), GpError> {
@@ -194,7 +194,7 @@ impl TopLayer for NeighbourTop {
         for part in &parts {
             adjoints.add(part);
         }
-        Ok((DensityAt { log_likelihood: sum.log_likelihood, bound: None }, adjoints))
+        Ok((DensityAt::likelihood(sum.log_likelihood), adjoints))
     }
 
     fn objective(

@@ -1,0 +1,215 @@
+//! What a sparse model pays for the variance that its inducing points leave unexplained: the forms of the bound.
+//!
+//! With tᵢ = k(xᵢ,xᵢ) − ‖vᵢ‖², the unexplained variance of row i, T = Σ tᵢ and ℓ = log N(y | 0, Q + γ²I):
+//!
+//! | form | bound | dᵢ |
+//! |---|---|---|
+//! | `Linear` (Titsias, 2009) | ℓ − T/2γ² | 1/γ² |
+//! | `Trace` (Artemev et al., 2021) | ℓ − (n/2) log(1 + T/nγ²) | 1/(γ² + T/n) |
+//! | `Tight` (Titsias, 2025) | ℓ − ½ Σ log(1 + tᵢ/γ²) | 1/(γ² + tᵢ) |
+//!
+//! each of which is at least as large as the one before it. A derivative of any of them by tᵢ is −½dᵢ, so that with
+//! D = diag(d)
+//!
+//! ```text
+//! by V: V D    by K_mm: −½ L⁻ᵀ V D Vᵀ L⁻¹    by log σ²: −½ Σ dᵢtᵢ    by log γ²: ½ Σ dᵢtᵢ
+//! ```
+//!
+//! is what they add to the derivatives of ℓ.
+
+use ndarray::{Array2, ArrayView1};
+
+use super::state::State;
+use super::sums::Sums;
+use crate::gp::kernel::Covariance;
+use crate::gp::linalg::panels::{LANES, Lane, squares};
+use crate::gp::linalg::{Gram, add_all, dot, mirror_lower};
+
+/// The form of the bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Penalty {
+    /// F_V.
+    #[default]
+    Linear,
+    /// By the trace alone.
+    Trace,
+    /// Row by row.
+    Tight,
+}
+
+impl Penalty {
+    /// Whether every row has a weight of its own, and has to be whitened to know it.
+    pub fn by_rows(self) -> bool {
+        self == Self::Tight
+    }
+}
+
+impl<C: Covariance> State<C> {
+    // T/γ².
+    fn unexplained(&self) -> f64 {
+        let trace: f64 = self.w().diag().iter().sum();
+        (self.n() as f64 * self.inducing().variance() - trace) / self.level().noise
+    }
+
+    /// The bound in the form that was asked for. By rows it needs a pass that has seen these inducing points: after points
+    /// came or went it is the form by the trace, which is below it.
+    pub fn objective(&self) -> f64 {
+        let n = self.n() as f64;
+        match (self.penalty(), self.row_sums()) {
+            (Penalty::Linear, _) => self.bound(),
+            (Penalty::Tight, Some(rows)) => self.log_likelihood() - 0.5 * rows.log,
+            (Penalty::Trace | Penalty::Tight, _) => self.log_likelihood() - 0.5 * n * (self.unexplained() / n).ln_1p(),
+        }
+    }
+
+    /// dᵢ, where it is the same for all rows.
+    pub(crate) fn common_weight(&self) -> Option<f64> {
+        let noise = self.level().noise;
+        match self.penalty() {
+            Penalty::Linear => Some(1.0 / noise),
+            Penalty::Tight if self.row_sums().is_some() => None,
+            Penalty::Trace | Penalty::Tight => Some(1.0 / (noise * (1.0 + self.unexplained() / self.n() as f64))),
+        }
+    }
+
+    /// γ²dᵢ of all rows alike; 0 where each has its own.
+    pub(crate) fn common_share(&self) -> f64 {
+        match self.penalty() {
+            Penalty::Linear => 1.0,
+            _ => self.common_weight().map_or(0.0, |weight| weight * self.level().noise),
+        }
+    }
+
+    /// How rows are weighed, where each has its own.
+    pub(crate) fn row_weights(&self) -> Option<RowWeights> {
+        let weights = RowWeights { variance: self.inducing().variance(), noise: self.level().noise };
+        self.common_weight().is_none().then_some(weights)
+    }
+
+    /// Σ dᵢtᵢ.
+    pub(super) fn pull(&self) -> f64 {
+        let unexplained = self.unexplained();
+        match (self.penalty(), self.row_sums()) {
+            (Penalty::Linear, _) => unexplained,
+            (Penalty::Tight, Some(rows)) => rows.pull,
+            (Penalty::Trace | Penalty::Tight, _) => unexplained / (1.0 + unexplained / self.n() as f64),
+        }
+    }
+
+    /// V D Vᵀ, `[m, m]`.
+    pub(crate) fn weighed(&self) -> Array2<f64> {
+        match (self.penalty(), self.row_sums(), self.common_weight()) {
+            (Penalty::Tight, Some(rows), _) => rows.vdv.clone(),
+            (Penalty::Linear, ..) | (_, _, None) => &self.w() / self.level().noise,
+            (_, _, Some(weight)) => &self.w() * weight,
+        }
+    }
+
+    /// Twice what it is worth that inducing points explain more·γ² of what they do not explain now; where rows have
+    /// weights of their own, what it would be worth by the trace alone.
+    pub(crate) fn price(&self, more: f64) -> f64 {
+        let n = self.n() as f64;
+        match self.penalty() {
+            Penalty::Linear => more,
+            Penalty::Trace | Penalty::Tight => {
+                let now = self.unexplained() / n;
+                -n * (-(more / n) / (1.0 + now)).ln_1p()
+            }
+        }
+    }
+}
+
+/// The level at which rows are weighed: variance σ² and noise γ².
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowWeights {
+    pub variance: f64,
+    pub noise: f64,
+}
+
+impl RowWeights {
+    /// tᵢ for qᵢ = ‖vᵢ‖², and dᵢ.
+    pub fn of(self, q: f64) -> (f64, f64) {
+        let left = self.variance - q;
+        (left, 1.0 / (self.noise + left))
+    }
+
+    /// The same for a whitened row vᵢ.
+    pub fn of_row(self, v: ArrayView1<'_, f64>) -> (f64, f64) {
+        self.of(v.as_slice().map_or(f64::NAN, |v| dot(v, v)))
+    }
+}
+
+/// Sums over rows that have a weight of their own.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RowSums {
+    /// Σ log(1 + tᵢ/γ²).
+    pub log: f64,
+    /// Σ dᵢtᵢ.
+    pub pull: f64,
+    /// V D Vᵀ, `[m, m]`.
+    pub vdv: Array2<f64>,
+}
+
+impl RowSums {
+    /// Sums over no rows, for m inducing points.
+    pub fn zeros(m: usize) -> Self {
+        Self { log: 0.0, pull: 0.0, vdv: Array2::zeros((m, m)) }
+    }
+
+    /// Adds a row with qᵢ = ‖vᵢ‖², but for its part of V D Vᵀ; dᵢ.
+    pub fn weigh(&mut self, weights: RowWeights, q: f64) -> f64 {
+        let (left, weight) = weights.of(q);
+        self.log += (left / weights.noise).ln_1p();
+        self.pull += weight * left;
+        weight
+    }
+
+    /// The sum of all parts, in their order; only their lower triangles are looked at. `None` if one has none.
+    pub fn total(m: usize, parts: &[Sums]) -> Option<Self> {
+        let mut total = Self::zeros(m);
+        for part in parts {
+            let rows = part.rows.as_ref()?;
+            total.log += rows.log;
+            total.pull += rows.pull;
+            add_all(&mut total.vdv, &rows.vdv);
+        }
+        mirror_lower(&mut total.vdv);
+        (!parts.is_empty()).then_some(total)
+    }
+}
+
+/// The sums of a pass over the rows, from panels of eight as they come.
+pub(crate) struct PassSums {
+    gram: Gram,
+    // Where rows have weights: those, their sums, V D Vᵀ, and room for a panel.
+    weighed: Option<(RowWeights, RowSums, Gram, Vec<Lane>)>,
+}
+
+impl PassSums {
+    /// No rows yet, for m inducing points.
+    pub fn new(m: usize, penalty: Penalty, weights: RowWeights) -> Self {
+        let weighed = penalty.by_rows().then(|| (weights, RowSums::zeros(0), Gram::new(m), vec![[0.0; LANES]; m]));
+        Self { gram: Gram::new(m), weighed }
+    }
+
+    /// Adds up to eight whitened rows with their y: `[b]`.
+    pub fn add(&mut self, v: &mut [Lane], y: ArrayView1<'_, f64>) {
+        self.gram.add(v, y);
+        let Some((weights, sums, gram, room)) = &mut self.weighed else { return };
+        let q = squares(&v[..room.len()]);
+        let mut roots = [0.0; LANES];
+        for (root, q) in roots.iter_mut().zip(q).take(y.len()) {
+            *root = sums.weigh(*weights, q).sqrt();
+        }
+        for (to, from) in room.iter_mut().zip(v.iter()) {
+            *to = std::array::from_fn(|i| from[i] * roots[i]);
+        }
+        gram.add(room, y);
+    }
+
+    pub fn finish(self) -> Sums {
+        let rows = self.weighed.map(|(_, sums, gram, _)| RowSums { vdv: gram.finish().0, ..sums });
+        let (w, vy) = self.gram.finish();
+        Sums { w, vy, rows }
+    }
+}
