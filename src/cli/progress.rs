@@ -257,7 +257,7 @@ fn describe(progress: &Progress, left: Option<Duration>) -> String {
         parts.insert(0, format!("EM {iteration} of {iterations}"));
         parts.push(format!("log-likelihood {log_likelihood:.2}, acceptance {acceptance:.2}"));
     }
-    parts.extend(left.map(|left| format!("about {} left", roughly(left))));
+    parts.extend(left.map(|left| format!("about {} left in all", roughly(left))));
     parts.join(", ")
 }
 

@@ -11,13 +11,13 @@ use std::collections::HashMap;
 
 /// What would happen to every stage of every case, in order. An input that cannot be looked at makes its stages run.
 pub fn forecast(plan: &Plan, sources: &Sources) -> Vec<Vec<Preview>> {
-    let mut sizes = Sizes::default();
+    let mut sizes = StageSizes::default();
     plan.cases.iter().map(|case| of_case(plan, case, sources, &mut sizes, &Selected::default())).collect()
 }
 
 /// What a run has to do, by what it will cost on so many threads.
 pub fn workload(plan: &Plan, sources: &Sources, options: &RunOptions) -> Workload {
-    let (mut sizes, mut work) = (Sizes::default(), Workload::default());
+    let (mut sizes, mut work) = (StageSizes::default(), Workload::default());
     for case in &plan.cases {
         let previews = of_case(plan, case, sources, &mut sizes, &options.selected);
         for (stage, preview) in case.stages.iter().zip(previews) {
@@ -32,9 +32,9 @@ pub fn workload(plan: &Plan, sources: &Sources, options: &RunOptions) -> Workloa
 }
 
 /// Rows and features of inputs that were looked at, by the stage that opens them: cases share most of them.
-type Sizes = HashMap<String, Option<(u64, u64)>>;
+type StageSizes = HashMap<String, Option<(u64, u64)>>;
 
-fn of_case(plan: &Plan, case: &Case, sources: &Sources, sizes: &mut Sizes, selected: &Selected) -> Vec<Preview> {
+fn of_case(plan: &Plan, case: &Case, sources: &Sources, sizes: &mut StageSizes, selected: &Selected) -> Vec<Preview> {
     let cache = Cache::new(&ResultsDir::new(&plan.results));
     let mut forecast = Forecast { plan, case, sizes, selected, previews: Vec::new(), unknown: HashMap::new() };
     // Looking fails nowhere.
@@ -45,7 +45,7 @@ fn of_case(plan: &Plan, case: &Case, sources: &Sources, sizes: &mut Sizes, selec
 struct Forecast<'a> {
     plan: &'a Plan,
     case: &'a Case,
-    sizes: &'a mut Sizes,
+    sizes: &'a mut StageSizes,
     selected: &'a Selected,
     previews: Vec<Preview>,
     /// Why nothing is known of a stage.

@@ -1,12 +1,10 @@
 //! What a kind of stage is: one declaration from which the language, the plan, the cache and the run take what they need.
 
-use super::StageError;
-use super::cost;
-use super::ingest::Source;
-use super::ingest::inspect::Inspection;
+use super::ingest::{Source, inspect::Inspection};
 use super::job::{Cancel, Key, Record, Spans, Task};
 use super::predict::Predicted;
 use super::split::Folds;
+use super::{StageError, cost};
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
 use crate::store::input::KeyColumn;

@@ -415,7 +415,7 @@ fn published_models_score_with_their_calibration() {
     let score = |path: &str| {
         let command = format!("score --model model/it --input rows.parquet --intervals 0.9 --output {path}");
         sandbox.run(&command).succeeded();
-        std::fs::read(sandbox.path(path)).unwrap()
+        crate::scoring::content(&sandbox.path(path))
     };
     sandbox.write("publish.yaml", &publish(""));
     sandbox.run("run publish.yaml --quiet").succeeded();

@@ -101,7 +101,7 @@ fn options_that_are_not_used_do_not_count() {
             "method: gp, deep: { hidden: { method: sparse }, architecture: convolution, width: 4, u_min: 3, u_max: 2 }",
             "method: gp",
         ),
-        ("method: sparse_gp, preset: paper", "method: sparse_gp, local: false"),
+        ("method: sparse_gp, preset: paper", "method: sparse_gp, local: false, calibrate: none"),
         ("method: gp, local: { neighbours: 7 }", "method: gp"),
         ("method: stride, em: { particles: 10 }, deep: { layers: 2 }", "method: stride"),
     ] {

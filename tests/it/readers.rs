@@ -99,9 +99,9 @@ fn views_agree_with_the_tables() {
         one("SELECT DISTINCT variables['kernel'] AS k FROM metrics_summary WHERE k IS NOT NULL ORDER BY k"),
         "rbf"
     );
-    // Two ways to the same share: folds have equal sizes.
+    // Two ways to nearly the same share: folds have equal sizes, and intervals end at one of some dozen rows.
     assert_eq!(
-        one("SELECT count(*), bool_and(abs(c.observed - s.mean) < 1e-9)
+        one("SELECT count(*), bool_and(abs(c.observed - s.mean) < 0.1)
             FROM calibration c JOIN metrics_summary s USING (run_id, \"case\")
             WHERE s.metric = 'coverage_' || round(100 * c.nominal)::INT"),
         "12,true"
@@ -171,7 +171,7 @@ fn views_are_found_from_elsewhere_and_written_when_they_differ() {
     let query = "import duckdb; db = duckdb.connect(); db.execute(\"SET VARIABLE results = 'it''s/results'\"); \
         db.execute(open(\"it's/results/views.sql\").read()); print(db.sql('SELECT count(*) FROM latest_metrics').fetchall())";
     let answer = succeed(Command::new(programs().join("python")).args(["-c", query]).current_dir(sandbox.path("")));
-    assert_eq!(answer, "[(91,)]\n");
+    assert_eq!(answer, "[(105,)]\n");
     let modified = || std::fs::metadata(&path).unwrap().modified().unwrap();
     let before = modified();
     sandbox.run("run small.yaml --quiet --results it's/results").succeeded();

@@ -125,14 +125,13 @@ pub fn warnings(diagnostics: &ChainDiagnostics, em: &EmOptions) -> Vec<String> {
     let (advice, mut warnings) = (em.sampler.method().advice(), Vec::new());
     let all_draws = diagnostics.draws * em.particles as usize;
     // The worse of the two; NaN is worst.
-    let (rhat, of) = match (diagnostics.rhat, diagnostics.rhat_predictions) {
-        (Some(rhat), Some(of_predictions)) if of_predictions > rhat => (Some(of_predictions), " of predictions"),
-        (None, Some(of_predictions)) => (Some(of_predictions), " of predictions"),
-        (rhat, _) => (rhat, ""),
+    let rhat = match (diagnostics.rhat, diagnostics.rhat_predictions) {
+        (Some(rhat), Some(of_predictions)) if of_predictions > rhat => Some(of_predictions),
+        (rhat, of_predictions) => rhat.or(of_predictions),
     };
     if let Some(rhat) = rhat.filter(|rhat| *rhat > RHAT || rhat.is_nan()) {
         warnings.push(format!(
-            "the chains have not mixed (R̂ = {rhat:.2}{of}, {RHAT} at most is good): raise `em.iterations` or \
+            "the chains have not mixed (R̂ = {rhat:.2}, {RHAT} at most is good): raise `em.iterations` or \
              `em.final_transitions`, or use {}",
             advice.to_mix
         ));
@@ -368,7 +367,7 @@ mod tests {
         assert_eq!(said(&slow, PCN), pcn);
         let unsteady = ChainDiagnostics { rhat_predictions: Some(1.3), ess_predictions: Some(20.0), ..good() };
         let [mixed, worth] = &said(&unsteady, HMC)[..] else { unreachable!("two warnings") };
-        assert!(mixed.contains("R̂ = 1.30 of predictions") && worth.contains("about 20"), "{mixed} {worth}");
+        assert!(mixed.contains("R̂ = 1.30, 1.05") && worth.contains("about 20"), "{mixed} {worth}");
         let until = EmOptions { until: Some(Until::default()), ..EmOptions::default() };
         assert!(warnings(&good(), &until).is_empty());
         let more = EmOptions { until: Some(Until { rhat: 1.05, ess: 400.0 }), ..EmOptions::default() };

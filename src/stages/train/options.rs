@@ -285,7 +285,8 @@ mod tests {
     use crate::stages::Stage as _;
 
     /// Options that every method uses, and those that are about the stage rather than its model.
-    const USED_BY_ALL: [&str; 7] = ["input", "method", "scale", "calibrate", "preset", "publish", "publish_if"];
+    const USED_BY_ALL: [&str; 8] =
+        ["input", "method", "scale", "calibrate", "preset", "publish", "publish_if", "publish_keep"];
     const METHODS: [&str; 7] = ["gp", "sparse_gp", "deep_gp", "stride", "mean", "ridge", "knn"];
 
     fn used(method: &str, options: &Json) -> Json {

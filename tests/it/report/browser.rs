@@ -89,7 +89,7 @@ fn the_report_of_a_uci_sweep() {
     let text = std::fs::read_to_string(root.join("pipelines/uci.yaml")).unwrap();
     let text =
         text.replace("method: [gp, sparse_gp, stride]", "method: [sparse_gp, stride]\n  m: [5, 10, 20]").replace(
-            "inducing: { count: \"${params.m}\" }",
+            "inducing: { count: \"${params.m}\" },\n           em: { draws: \"${params.draws}\" }",
             "inducing: { count: '${matrix.m}', candidates: 50 }, \
          deep: { hidden: { method: aca, rank: 8 } }, \
          em: { iterations: 2, particles: 2, final_transitions: 4, sampler: { hmc: { transitions: 3, leapfrog: 3 } } }",

@@ -284,7 +284,7 @@ fn the_command_notes_drift_like_a_pipeline() {
     assert_eq!(sandbox.run(&format!("{arguments} --name nightly")).code, 2);
 }
 
-/// Rows pass through: five times as many do not need more memory, with all places that they are written to.
+/// Rows pass through: more of them do not need more memory, with all places that they are written to.
 #[test]
 fn memory_does_not_grow_with_the_rows() {
     let sandbox = published(GP);
@@ -304,8 +304,9 @@ fn memory_does_not_grow_with_the_rows() {
         });
         peaks.min().unwrap()
     };
-    let (few, many) = (peak(60_000), peak(300_000));
-    assert!(many < few + (48 << 20), "{} MB for 0.3 million rows, {} MB for 1.5 million", few >> 20, many >> 20);
+    // A file is written in groups of a million rows, which are in memory until they are whole.
+    let (few, many) = (peak(210_000), peak(500_000));
+    assert!(many < few + (32 << 20), "{} MB for a million rows, {} MB for 2.5 million", few >> 20, many >> 20);
 }
 
 #[test]
