@@ -128,18 +128,23 @@ impl DeepFit<'_> {
 
     /// Moves after the last EM iteration, as far as they are known.
     pub(super) fn final_moves(&self) -> usize {
-        let (em, moves) = (&self.options.em, self.options.em.frozen_moves() as usize);
-        let settling = if moves > 0 { em.sampler.method().settling_moves() as usize } else { 0 };
-        2 * settling + moves * self.frozen.batches.max(1)
+        2 * self.settling_moves() + self.options.em.frozen_moves() as usize * self.frozen.batches.max(1)
+    }
+
+    // Moves in which samplers learn how to move; none before a chain that is shorter than the lesson.
+    fn settling_moves(&self) -> usize {
+        let em = &self.options.em;
+        let (moves, lesson) = (em.frozen_moves() as usize, em.sampler.method().settling_moves() as usize);
+        if em.until.is_some() || moves >= 2 * lesson { lesson } else { 0 }
     }
 
     // Lets samplers adapt to where the last M step has left the target.
     fn settle(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
-        self.chains.iter_mut().for_each(|chain| chain.sampler.lengthen());
-        let moves = self.options.em.sampler.method().settling_moves() as usize;
+        let moves = self.settling_moves();
         if moves == 0 {
             return Ok(());
         }
+        self.chains.iter_mut().for_each(|chain| chain.sampler.lengthen());
         let stretch = |first| Stretch { phase: "settle", first, batch: 0, moves, round: 1, adapt: true, draws: 1 };
         self.sample(&stretch(0), observer)?;
         self.chains.iter_mut().for_each(|chain| chain.sampler.rescale());

@@ -301,10 +301,9 @@ impl Split {
         match self.way() {
             Way::Holdout { test_fraction, .. } | Way::Hash { test_fraction, .. } => 1.0 - test_fraction,
             Way::Kfold { folds, .. } => TestPart::Folds(folds).training_share(),
-            Way::Group { part, .. } => part.training_share(),
             // Folds train on what is before them: half of the rows on average.
             Way::Time { part: TestPart::Folds(_), .. } => 0.5,
-            Way::Time { part, .. } => part.training_share(),
+            Way::Group { part, .. } | Way::Time { part, .. } => part.training_share(),
             Way::Column { .. } => 0.8,
             Way::All => 1.0,
         }
