@@ -170,4 +170,7 @@ impl Observer for Recorder<'_> {
     fn interrupted(&self) -> bool {
         self.outer.interrupted()
     }
+    fn seconds(&self) -> f64 {
+        self.outer.seconds()
+    }
 }

@@ -122,13 +122,16 @@ impl DeepFit<'_> {
             if self.frozen.batches >= BATCHES || self.is_out_of_time(1.0) || self.frozen.meets(until, rows) {
                 return Ok(());
             }
-            observer.checkpoint(&self.checkpoint());
+            // Neighbours are those of where the frozen chains began, which a checkpoint from here on would not know.
+            if self.options.start.neighbours().is_none() {
+                observer.checkpoint(&self.checkpoint());
+            }
         }
     }
 
     /// Moves after the last EM iteration, as far as they are known.
     pub(super) fn final_moves(&self) -> usize {
-        2 * self.settling_moves() + self.options.em.frozen_moves() as usize * self.frozen.batches.max(1)
+        2 * self.settling_moves() + self.options.em.frozen_moves() as usize * (self.frozen.batches + 1)
     }
 
     // Moves in which samplers learn how to move; none before a chain that is shorter than the lesson.

@@ -108,7 +108,12 @@ fn out_of_fold(
         let mut stage = stage.clone();
         // Points that are given may be among the rows that are left out.
         if let Some(points) = &mut stage.inducing.rows {
+            let count = points.len();
             points.retain(|point| source.binary_search(&(*point as usize)).is_ok());
+            if points.is_empty() {
+                // All of them are: others take their place.
+                (stage.inducing.rows, stage.inducing.count) = (None, count as u32);
+            }
         }
         let (x, y) = (rows.x.select(Axis(0), &train), rows.y.select(Axis(0), &train));
         // Its traces and checkpoints are nobody's business.

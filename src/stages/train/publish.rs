@@ -114,6 +114,7 @@ fn standing(context: &Context<'_>, evaluate: &str, directory: &Path) -> Result<V
     let (table, all_folds) = (folds.source.table()?, folds.all()?);
     let file = ModelFile::load(directory)?;
     let model = TrainedModel::from_file(&file, &model_path(directory))?;
+    let model = if predict.local { model } else { model.without_local() };
     let columns = model.match_features(&table)?;
     let mut blocks = Vec::new();
     for (fold, rows) in (0..).zip(all_folds.iter()) {

@@ -49,7 +49,8 @@ pub struct HmcOptions {
     #[schemars(range(min = 1, max = 10_000))]
     pub leapfrog: u32,
     /// Steps per transition of the frozen chain and just before it, on average: every transition draws its own number, from 1 to
-    /// nearly twice as many. Default: a quarter turn, but no more than 24.
+    /// nearly twice as many. Default: a quarter turn, but no more than 24. Frozen chains
+    /// of fewer than 24 transitions keep `leapfrog`, but for `em.until`.
     #[schemars(range(min = 1, max = 10_000))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_leapfrog: Option<u32>,
