@@ -131,7 +131,9 @@ const fn store_code(error: &StoreError) -> u8 {
     match error {
         StoreError::Missing { .. } | StoreError::Read { .. } => MISSING_INPUT,
         StoreError::Invalid { .. } | StoreError::Model { .. } => INVALID_DATA,
-        StoreError::Write { .. } => CANNOT_WRITE,
+        StoreError::Remote { writing: false, .. } => MISSING_INPUT,
+        StoreError::Write { .. } | StoreError::Remote { .. } => CANNOT_WRITE,
+        StoreError::Conflict { .. } => LOCKED,
         StoreError::Table(_) => BUG,
     }
 }

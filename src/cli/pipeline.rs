@@ -4,6 +4,7 @@ use super::exit::{self, Failure};
 use crate::engine::plan::{Plan, PlanRequest, build};
 use crate::pipeline::PipelineText;
 use crate::pipeline::tree::MAX_BYTES;
+use crate::store::object::refuse_secrets;
 use clap::Args;
 use std::fs::File;
 use std::io::Read as _;
@@ -48,8 +49,23 @@ pub fn load(args: &PipelineArgs) -> Result<Plan, Failure> {
     let env = |variable: &str| std::env::var(variable).ok();
     let request =
         PlanRequest { file: &args.file, text: &text, sets: &args.sets, results: args.results.as_deref(), env: &env };
-    build(&request).map_err(|problems| {
-        let source = PipelineText { name, text: text.clone(), sets: args.sets.clone() };
+    let plan = build(&request).map_err(|problems| {
+        let source = PipelineText { name: name.clone(), text: text.clone(), sets: args.sets.clone() };
         Failure::new(exit::INVALID_PIPELINE, problems.render(&source))
-    })
+    })?;
+    check_addresses(&name, &plan)?;
+    Ok(plan)
+}
+
+/// Refuses addresses with secrets before anything is written down. They are not shown, nor is the line that has them.
+fn check_addresses(name: &str, plan: &Plan) -> Result<(), Failure> {
+    let results = plan.results.display().to_string();
+    let is_between = |letter: char| letter.is_whitespace() || "\"',".contains(letter);
+    for text in plan.resolved_yaml.split(is_between).chain([results.as_str()]) {
+        if let Err((shown, detail, hint)) = refuse_secrets(text) {
+            let message = format!("stride-pipe: {name}: {shown}: {detail}; {hint}");
+            return Err(Failure::new(exit::INVALID_PIPELINE, message));
+        }
+    }
+    Ok(())
 }

@@ -49,7 +49,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             (page_of_runs(&history, several, !args.runs.is_empty(), linked), root.join("report.html"))
         }
     };
-    let path = args.output.clone().unwrap_or(inside);
+    let path = args.output.clone().unwrap_or_else(|| history.results.place(&inside));
     if path == Path::new("-") {
         return print_raw(&html);
     }

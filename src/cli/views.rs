@@ -25,7 +25,8 @@ pub struct Args {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let results = ResultsDir::new(&args.results);
-    if !args.results.is_dir() {
+    results.refresh()?;
+    if !results.root().is_dir() {
         let what = "there is no such directory";
         return Err(StoreError::missing(&args.results, what, "name a results directory with --results DIR").into());
     }

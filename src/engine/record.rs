@@ -18,6 +18,7 @@ use std::path::PathBuf;
 /// Opens the run's directory and writes down what will be done.
 pub fn open<'a>(plan: &'a Plan, options: &RunOptions, listener: &'a dyn Listener) -> Result<Record<'a>, RunError> {
     let results = ResultsDir::new(&plan.results);
+    results.prepare()?;
     let resumed = resume::find(&results, plan, options)?;
     let beginning = if resumed.is_some() { "run_resumed" } else { "run_started" };
     let run_id = resumed.unwrap_or_else(RunId::generate);
@@ -185,7 +186,7 @@ fn write_of_run(
     let (seconds, reason) = (spans.seconds(), "all cases are done".to_owned());
     finished(record, &task, &Finished { seconds, cached: false, reason, outcome })?;
     manifest.files.push(FileRecord::file(&record.results, &written));
-    Ok(Some(written.path))
+    Ok(Some(record.results.place(&written.path)))
 }
 
 fn footer(plan: &Plan) -> Footer {

@@ -32,7 +32,9 @@ const CASE: &str = "default";
 impl ScoringRecord {
     /// Makes the results directory, so that a place that cannot be written is found out before hours of scoring.
     pub fn prepare(&self) -> Result<(), RunError> {
-        let runs = ResultsDir::new(&self.results).runs_dir();
+        let results = ResultsDir::new(&self.results);
+        results.prepare()?;
+        let runs = results.runs_dir();
         std::fs::create_dir_all(&runs).map_err(|source| StoreError::Write { path: runs, source })?;
         Ok(())
     }

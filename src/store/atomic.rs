@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use super::StoreError;
+use super::object::{Upload, home, is_address};
 
 /// A file being written under a temporary name; [`AtomicFile::commit`] renames it over the final one.
 ///
@@ -23,6 +24,8 @@ pub struct AtomicFile {
     writer: Option<BufWriter<File>>,
     hash: Sha256,
     bytes: u64,
+    /// For an object, which the file is sent to instead of being renamed.
+    upload: Option<Upload>,
 }
 
 /// What was written.
@@ -37,13 +40,22 @@ pub struct Written {
 impl AtomicFile {
     /// Starts a file that will be `target`; missing directories are made.
     pub fn create(target: &Path) -> Result<Self, StoreError> {
+        if is_address(target) {
+            let upload = Upload::begin(target)?;
+            // Sent in the end: while it is made, it is a file of this machine.
+            let staged = home().join("staging").join(target.file_name().unwrap_or_default());
+            sweep(&staged);
+            let mut file = Self::create(&staged)?;
+            (file.target, file.upload) = (target.to_owned(), Some(upload));
+            return Ok(file);
+        }
         let directory = parent(target);
         fs::create_dir_all(directory).map_err(|source| StoreError::write(directory, source))?;
         check_replaceable(target)?;
         let (temporary, file) =
             create_held(|| temporary_name(target)).map_err(|source| StoreError::write(target, source))?;
         let writer = Some(BufWriter::with_capacity(1 << 16, file));
-        Ok(Self { target: target.to_owned(), temporary, writer, hash: Sha256::new(), bytes: 0 })
+        Ok(Self { target: target.to_owned(), temporary, writer, hash: Sha256::new(), bytes: 0, upload: None })
     }
 
     /// The name while writing: hidden, in the same directory, and not ending in `.parquet`.
@@ -53,8 +65,16 @@ impl AtomicFile {
 
     /// Makes the contents durable, then renames them to the final name.
     pub fn commit(mut self) -> Result<Written, StoreError> {
-        self.publish().map_err(|source| StoreError::write(&self.target, source))?;
         let sha256 = hex(&std::mem::take(&mut self.hash).finalize());
+        match self.upload.take() {
+            None => self.publish().map_err(|source| StoreError::write(&self.target, source))?,
+            Some(upload) => {
+                self.flush().map_err(|source| StoreError::write(&self.target, source))?;
+                let mut file =
+                    File::open(&self.temporary).map_err(|source| StoreError::read(&self.temporary, source))?;
+                upload.finish(&mut file, &sha256)?;
+            }
+        }
         Ok(Written { path: self.target.clone(), bytes: self.bytes, sha256 })
     }
 
@@ -95,6 +115,9 @@ impl Drop for AtomicFile {
 
 /// Refuses what no file may take the place of.
 pub fn check_replaceable(target: &Path) -> Result<(), StoreError> {
+    if is_address(target) {
+        return Ok(());
+    }
     if target.is_dir() || target.file_name().is_none() {
         return Err(StoreError::write(target, io::ErrorKind::IsADirectory.into()));
     }
@@ -209,7 +232,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// `.<name>.<pid>-<nanoseconds>-<host>-<counter>.tmp`
-fn temporary_name(target: &Path) -> PathBuf {
+pub(super) fn temporary_name(target: &Path) -> PathBuf {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let name = target.file_name().unwrap_or_default();
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::object::take_failure;
 use crate::tables::TableError;
 
 /// What to do about a path that leads nowhere.
@@ -36,6 +37,12 @@ pub enum StoreError {
     /// An output that cannot be written: disk full, read-only, no permission (exit 73).
     #[error("{}: cannot be written: {source}; {}", path.display(), write_hint(source))]
     Write { path: PathBuf, source: io::Error },
+    /// A store of objects that refuses or does not answer (exit 66 while reading, 73 while writing).
+    #[error("{}: {detail}; {hint}", path.display())]
+    Remote { path: PathBuf, detail: String, hint: String, writing: bool },
+    /// An object that somebody else wrote meanwhile (exit 75).
+    #[error("{}: {detail}; {hint}", path.display())]
+    Conflict { path: PathBuf, detail: String, hint: String },
     /// Rows that do not fit their table: a mistake of the program (exit 70).
     #[error(transparent)]
     Table(#[from] TableError),
@@ -77,9 +84,12 @@ impl StoreError {
         Self::Read { path: path.to_owned(), source }
     }
 
-    /// What a library said while it read a file. Where the system refused something (too many open files, a failing disk) that
+    /// What a library said while it read a file. What it was told of an object is known better. Where the system refused something (too many open files, a failing disk) that
     /// says nothing of the contents.
     pub(crate) fn while_reading(path: &Path, said: &str, otherwise: impl FnOnce() -> Self) -> Self {
+        if let Some(known) = take_failure(path) {
+            return known;
+        }
         let number = said.rsplit_once("(os error ").and_then(|(_, rest)| rest.split(')').next()?.parse().ok());
         number.map_or_else(otherwise, |number| Self::read(path, io::Error::from_raw_os_error(number)))
     }
@@ -90,8 +100,9 @@ impl StoreError {
             Self::Missing { path, .. }
             | Self::Read { path, .. }
             | Self::Invalid { path, .. }
+            | Self::Remote { path, writing: false, .. }
             | Self::Model { path, .. } => Some(path),
-            Self::Write { .. } | Self::Table(_) => None,
+            Self::Write { .. } | Self::Remote { .. } | Self::Conflict { .. } | Self::Table(_) => None,
         }
     }
 

@@ -10,6 +10,7 @@ mod discover;
 mod hash;
 mod keys;
 mod local;
+mod object;
 mod quality;
 mod read;
 mod schema;

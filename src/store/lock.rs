@@ -4,7 +4,8 @@
 //! one file below it must not meet either. So each takes its own lock first and looks for the others' then: a file's job
 //! at the directories above, a directory's job at the files below. Whoever comes second sees the first.
 
-use super::{StoreError, escape};
+use super::object::{home, is_address};
+use super::{ResultsDir, StoreError, escape};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -29,7 +30,7 @@ pub enum Locking {
 
 /// The lock of a pipeline in a results directory.
 pub fn pipeline_lock(results: &Path, pipeline: &str) -> PathBuf {
-    results.join("locks").join(format!("{}.lock", escape(pipeline)))
+    ResultsDir::new(results).root().join("locks").join(format!("{}.lock", escape(pipeline)))
 }
 
 /// The lock of something that is replaced in place: a published model, a file or a directory of scores.
@@ -132,6 +133,13 @@ impl Claims {
 
     /// Adds a file, or a directory with all below it, that is replaced in place.
     pub fn add_target(&mut self, target: &Path, is_directory: bool) -> Result<(), StoreError> {
+        if is_address(target) {
+            // Jobs of this machine wait for each other; those of others are told apart by the store.
+            let name = target.display().to_string();
+            let lock = home().join("locks").join(format!("{}.lock", escape(name.trim_end_matches('/'))));
+            self.own.insert(lock.clone(), (lock, target.to_owned()));
+            return Ok(());
+        }
         let place = place_of(target, is_directory).map_err(|source| StoreError::write(target, source))?;
         // `.` and `..` have no name that a lock could have: the directory that they mean has.
         let named = if target.file_name().is_some() { target } else { &place };

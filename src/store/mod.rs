@@ -11,6 +11,7 @@ pub mod input;
 pub mod ipc;
 pub mod lock;
 pub mod model;
+pub mod object;
 mod parquet_out;
 pub mod record;
 pub mod results;

@@ -4,6 +4,7 @@
 //! always gives the same bytes.
 
 mod meta;
+mod remote;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::container::{ContainerError, FileKind, decode, encode, read_regular};
 use super::error::StoreError;
+use super::object::is_address;
 use super::tensor::Tensor;
 
 pub use versions::{ModelVersion, RolledBack, roll_back, versions};
@@ -60,13 +62,20 @@ impl ModelFile {
     /// The same with the SHA-256 of the very bytes that were read: a published model may be replaced at any time.
     pub fn load_hashed(path: &Path) -> Result<(Self, String), StoreError> {
         let directory = path;
+        if is_address(directory) {
+            let (bytes, path) = remote::read(directory).map_err(|error| match error {
+                StoreError::Missing { path, .. } => StoreError::missing(&path, "there is no model here", PUBLISH_FIRST),
+                other => other,
+            })?;
+            return Ok((Self::from_bytes(&bytes, &path)?, hex(&Sha256::digest(&bytes))));
+        }
         let path = model_path(path);
         let bytes = read_regular(&path).map_err(|error| match error {
             StoreError::Missing { path, .. } => StoreError::missing(
                 &path,
                 "there is no model here",
                 model_below(directory).map_or_else(
-                    || "train and publish it first, or check the path".to_owned(),
+                    || PUBLISH_FIRST.to_owned(),
                     |below| format!("there is one below: {}", below.display()),
                 ),
             ),
@@ -110,6 +119,8 @@ impl ModelFile {
     }
 }
 
+const PUBLISH_FIRST: &str = "train and publish it first, or check the path";
+
 /// Where a published model's directory keeps the one before.
 pub const PREVIOUS: &str = "previous";
 
@@ -128,6 +139,9 @@ pub enum Publication {
 /// all. The same model again changes nothing, under whichever condition it is published: else it would push out the
 /// previous one, which somebody may want to go back to.
 pub fn publish(model: &ModelFile, directory: &Path, keep: u32) -> Result<Publication, StoreError> {
+    if is_address(directory) {
+        return remote::publish(model, directory, keep);
+    }
     let target = directory.join(MODEL_FILE);
     let bytes = model.to_bytes(&target)?;
     let mut replaced = None;
@@ -154,5 +168,8 @@ fn model_below(directory: &Path) -> Option<PathBuf> {
 
 /// The file of a model that is named by its directory or its file.
 pub fn model_path(path: &Path) -> PathBuf {
+    if is_address(path) {
+        return remote::resolve(path).unwrap_or_else(|_| path.to_owned());
+    }
     if path.is_dir() { path.join(MODEL_FILE) } else { path.to_owned() }
 }

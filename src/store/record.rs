@@ -130,7 +130,13 @@ impl Manifest {
         let path = results.manifest_path(&self.run_id);
         let mut text = serde_json::to_vec_pretty(self).map_err(|error| StoreError::write(&path, error.into()))?;
         text.push(b'\n');
-        write_atomic(&path, &text)
+        let written = write_atomic(&path, &text)?;
+        if let Err(error) = results.share(self) {
+            // Not complete for others, so not here either: `--resume` ends it.
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(written)
     }
 
     pub fn load(results: &ResultsDir, run_id: &RunId) -> Result<Self, StoreError> {

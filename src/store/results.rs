@@ -9,8 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::atomic::hex;
 use super::model::MODEL_FILE;
+use super::object::{Mirror, Upload, is_address};
 use super::parquet_out::ParquetSink;
-use super::{RunId, StoreError};
+use super::{Manifest, RunId, StoreError};
 use crate::tables::{TableKind, TableRow};
 
 /// Longest directory name made from a case; file systems allow 255 bytes.
@@ -20,6 +21,8 @@ const LONGEST_NAME: usize = 120;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultsDir {
     root: PathBuf,
+    /// Where they are kept, when that is object storage and `root` is what runs of this machine work in.
+    mirror: Option<Mirror>,
 }
 
 /// What every table file says about the run in its footer.
@@ -45,11 +48,55 @@ pub struct WrittenTable {
 impl ResultsDir {
     /// The results directory at `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        let root = root.into();
+        if is_address(&root) {
+            let mirror = Mirror::new(&root);
+            return Self { root: mirror.directory.clone(), mirror: Some(mirror) };
+        }
+        Self { root, mirror: None }
     }
 
+    /// The directory on this machine.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Where others find a file of the directory.
+    pub fn place(&self, path: &Path) -> PathBuf {
+        self.mirror.as_ref().map_or_else(|| path.to_owned(), |mirror| mirror.address_of(path))
+    }
+
+    /// Finds out whether results can be written, before hours of work.
+    pub fn prepare(&self) -> Result<(), StoreError> {
+        let mirror = self.mirror.as_ref();
+        mirror.map_or(Ok(()), |mirror| Upload::begin(&mirror.address.join("views.sql")).map(drop))
+    }
+
+    /// Brings what others have written to this machine, where results are in object storage.
+    pub fn refresh(&self) -> Result<(), StoreError> {
+        self.mirror.as_ref().map_or(Ok(()), Mirror::pull)
+    }
+
+    /// Puts the files of a run that has ended into object storage, its manifest last.
+    pub(super) fn share(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        let Some(mirror) = &self.mirror else { return Ok(()) };
+        let last = self.manifest_path(&manifest.run_id);
+        let entries = std::fs::read_dir(self.run_dir(&manifest.run_id)).into_iter().flatten().flatten();
+        let beside = entries.map(|entry| entry.path()).filter(|path| path.is_file() && *path != last);
+        let named = manifest.files.iter().map(|file| self.root.join(&file.path));
+        let mut files: Vec<PathBuf> = named.chain(beside).chain([self.views_path()]).collect();
+        files.retain(|path| path.is_file() && !is_address(path));
+        files.sort();
+        files.dedup();
+        files.push(last);
+        mirror.push(&files)
+    }
+
+    /// Refuses what can only be done on a disk.
+    pub fn check_local(&self, what: &str) -> Result<(), StoreError> {
+        let Some(mirror) = &self.mirror else { return Ok(()) };
+        let hint = "remove the objects with the tools of the store: run/<run>, <table>/…/<run>.parquet, models/…/<run>";
+        Err(StoreError::invalid(&mirror.address, format!("results in object storage are not {what} from here"), hint))
     }
 
     /// All files of a table: `<root>/<table>`.

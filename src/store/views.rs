@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
+use super::object::is_address;
 use super::parquet_out::write_parquet;
 use super::{ResultsDir, StoreError, write_atomic};
 use crate::eval::metrics::{Metric, headline, of_chains, of_drift, of_predictions};
@@ -60,7 +61,9 @@ pub fn write_views(results: &ResultsDir) -> Result<(), StoreError> {
 /// rows beside those of its runs. Columns are named one by one, because a view whose `*` has become more columns is an
 /// error in `DuckDB` before 1.4.
 pub fn live_views(results: &ResultsDir) -> Result<String, StoreError> {
-    let root = std::path::absolute(results.root()).map_err(|source| StoreError::read(results.root(), source))?;
+    let kept = results.place(results.root());
+    let root = if is_address(&kept) { Ok(kept) } else { std::path::absolute(kept) };
+    let root = root.map_err(|source| StoreError::read(results.root(), source))?;
     let Some(path) = root.to_str() else {
         let advice = "rename it: SQL has no way to write its name";
         return Err(StoreError::invalid(&root, "the path is not UTF-8", advice));
@@ -68,7 +71,7 @@ pub fn live_views(results: &ResultsDir) -> Result<String, StoreError> {
     let mut text = LIVE_HEADER.to_owned();
     for kind in TableKind::ALL {
         let schema = columns(kind, &results.table_dir(kind));
-        write_parquet(&results.table_dir(kind).join(EMPTY), &schema, &[], [])?;
+        write_parquet(&results.place(&results.table_dir(kind).join(EMPTY)), &schema, &[], [])?;
         let names = schema.fields().iter().map(|field| field.name().replace('"', "\"\""));
         let names: Vec<String> = names.chain(["pipeline", "run_date"].map(str::to_owned)).collect();
         let files = format!("{}/{kind}/{FILES}", without_patterns(path)).replace('\'', "''");

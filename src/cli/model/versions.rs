@@ -9,6 +9,7 @@ use crate::cli::signals;
 use crate::cli::{TextOrJson, print, print_raw};
 use crate::engine;
 use crate::store::model::{ModelVersion, versions};
+use crate::store::object::size_of;
 use crate::store::{ModelFile, StoreError};
 use crate::text::bytes;
 use clap::Args as ClapArgs;
@@ -61,7 +62,7 @@ fn table(found: &[ModelVersion]) -> String {
     let mut grid = Grid::new(["version", "", "trained", "method", "published because", "rows", "size"], 5);
     for version in found {
         let mark = if version.is_published { "published" } else { "" };
-        let size = std::fs::metadata(&version.path).map_or_else(|_| "-".to_owned(), |found| bytes(found.len()));
+        let size = size_of(&version.path).map_or_else(|_| "-".to_owned(), bytes);
         let number = version.number.to_string();
         let row = match ModelFile::load(&version.path) {
             Ok(ModelFile { meta, .. }) => {

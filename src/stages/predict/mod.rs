@@ -27,6 +27,7 @@ use crate::eval::metrics::score_quantile;
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, is_path};
 use crate::store::input::InputTable;
 use crate::store::model::model_path;
+use crate::store::object::is_file;
 use crate::store::{ModelFile, StoreError, read_known};
 use crate::tables::MetricRow;
 use crate::tables::predictions::{self, interval_columns, interval_quantiles};
@@ -97,7 +98,7 @@ impl Stage for Predict {
 
     fn missing(&self, context: &Context<'_>) -> Option<PathBuf> {
         let source = context.rows_of(&self.input).ok()?;
-        score::targets(self, &source).into_iter().find(|file| !file.is_file())
+        score::targets(self, &source).into_iter().find(|file| !is_file(file))
     }
 
     /// A file of scores has one writer: several folds, cases or stages would overwrite each other.

@@ -10,6 +10,7 @@ use crate::stages::predict::scorer::{
 use crate::stages::{Collecting, Job, Model, StageError, Work};
 use crate::store::input::{ParquetChunks, Wanted, mirrored, sha256_file};
 use crate::store::lock::real;
+use crate::store::object::is_address;
 use crate::store::{InputFile, ModelFile, copy_atomic, peek, sweep, write_rows};
 use serde_json::json;
 use std::collections::HashSet;
@@ -108,8 +109,8 @@ fn part(index: usize) -> String {
 pub fn check_apart(input: &Path, files: &[InputFile], output: &Path) -> Result<(), StageError> {
     let real = |path: &Path| real(path).ok();
     let target = real(output);
-    let within =
-        input.is_dir() && target.as_ref().zip(real(input)).is_some_and(|(target, input)| target.starts_with(input));
+    let is_above = input.is_dir() || (is_address(input) && files.iter().all(|file| file.path != input));
+    let within = is_above && target.as_ref().zip(real(input)).is_some_and(|(target, input)| target.starts_with(input));
     let inputs: HashSet<PathBuf> = files.iter().filter_map(|file| real(&file.path)).collect();
     let mut targets =
         target.into_iter().chain(files.iter().filter_map(|file| real(&output.join(mirrored(input, &file.path)))));

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
 use crate::store::model::model_path;
+use crate::store::object::is_file;
 use crate::store::{CacheEntry, MODEL_FILE};
 use serde_json::{Value as Json, json};
 use std::any::Any;
@@ -120,7 +121,7 @@ impl Stage for Train {
     /// With a condition it may rightly be absent.
     fn missing(&self, _: &Context<'_>) -> Option<PathBuf> {
         let published = self.publish.iter().filter(|_| self.publish_if.is_none());
-        published.map(|directory| model_path(directory.path())).find(|file| !file.is_file())
+        published.map(|directory| model_path(directory.path())).find(|file| !is_file(file))
     }
 
     /// A published model is one model: several cases or folds would overwrite each other.

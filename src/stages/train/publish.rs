@@ -8,6 +8,7 @@ use crate::stages::predict::Predict;
 use crate::stages::split::Split;
 use crate::stages::{Context, Output, StageError, lost};
 use crate::store::model::{MODEL_FILE, ModelMeta, PREVIOUS, Publication, Published, model_path, publish};
+use crate::store::object::{is_address, is_file};
 use crate::store::{ModelFile, read_known};
 use crate::tables::{MetricRow, PredictionBlock};
 use ndarray::Axis;
@@ -22,12 +23,17 @@ pub fn put(
     stage: &str,
     record: &Record<'_>,
 ) -> Result<(), StageError> {
-    let place = directory.join(MODEL_FILE);
+    // In object storage, a small pointer says which version is published.
+    let (place, kept) = if is_address(directory) {
+        (directory.to_owned(), "as a version".to_owned())
+    } else {
+        (directory.join(MODEL_FILE), format!("in {PREVIOUS}/"))
+    };
     let text = match publish(file, directory, keep)? {
         Publication::Unchanged => format!("{stage}: {} has this model already", place.display()),
         Publication::New => format!("{stage}: published {}: {}", place.display(), describe(&file.meta)),
         Publication::Replaced(old) => format!(
-            "{stage}: published {}: {}; it replaces {}, which is kept in {PREVIOUS}/",
+            "{stage}: published {}: {}; it replaces {}, which is kept {kept}",
             place.display(),
             describe(&file.meta),
             describe(&old)
@@ -59,7 +65,8 @@ pub fn if_good_enough(stage: &Train, context: &Context<'_>, record: &Record<'_>)
     let [model] = models.models.as_slice() else { return Ok(()) };
     let directory = directory.path();
     let not = |why: &str| {
-        let stays = if directory.exists() { "the one that is published stays" } else { "nothing is published" };
+        let stays =
+            if is_file(&model_path(directory)) { "the one that is published stays" } else { "nothing is published" };
         record.warn(&format!("{}: not published to {}: {why}; {stays}", context.id, directory.display()))
     };
     let measured = measured(stage, context)?;
@@ -71,7 +78,7 @@ pub fn if_good_enough(stage: &Train, context: &Context<'_>, record: &Record<'_>)
     let mut file = ModelFile::load(&model.path)?;
     // Where nothing is published yet, or this very model, there is nothing to be better than.
     let is_other = || !ModelFile::load(directory).is_ok_and(|published| published.is_same(&file));
-    let compares = compares && model_path(directory).is_file() && is_other();
+    let compares = compares && is_file(&model_path(directory)) && is_other();
     for (evaluate, rows) in measured {
         let published = match compares.then(|| standing(context, &evaluate, directory)).transpose() {
             Ok(published) => published,

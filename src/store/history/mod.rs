@@ -123,11 +123,12 @@ pub struct History {
 impl History {
     /// Looks at everything in a results directory.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        if !root.is_dir() {
+        let results = ResultsDir::new(root);
+        results.refresh()?;
+        if !results.root().is_dir() {
             let hint = "run a pipeline first, or say where the results are: --results DIR or --file PIPELINE";
             return Err(StoreError::missing(root, "there is no results directory here", hint));
         }
-        let results = ResultsDir::new(root);
         let mut tables = table_files(&results);
         let (mut ids, mut foreign) = (BTreeSet::new(), Vec::new());
         for name in names(&results.runs_dir()) {

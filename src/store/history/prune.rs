@@ -89,6 +89,7 @@ impl Prune {
     /// start to use what is about to go.
     pub fn plan(root: &Path, conditions: &PruneConditions, now: Timestamp, dry_run: bool) -> Result<Self, StoreError> {
         let results = ResultsDir::new(root);
+        results.check_local("pruned")?;
         let cache = Cache::new(&results);
         let lock = if dry_run || !results.cache_dir().is_dir() { None } else { cache.own()? };
         let history = History::open(root)?;

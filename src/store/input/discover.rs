@@ -5,7 +5,6 @@ use std::path::{Component, Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
-use super::hash::sha256;
 use super::local::has_pattern;
 use super::source::source_of;
 use crate::store::StoreError;
@@ -45,8 +44,7 @@ impl InputFile {
         {
             return Ok(hash.clone());
         }
-        let contents = source_of(&self.path).open(&self.path).map_err(StoreError::vanished)?;
-        contents.reader_at(0).and_then(sha256).map_err(|source| StoreError::read(&self.path, source))
+        source_of(&self.path).sha256(&self.path).map_err(StoreError::vanished)
     }
 
     /// Whether the file is the one that was hashed, as far as can be told without reading it.

@@ -6,11 +6,16 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+use super::source::source_of;
 use crate::store::StoreError;
 use crate::store::atomic::hex;
+use crate::store::object::is_address;
 
 /// SHA-256 of a file of the store, in hexadecimal.
 pub fn sha256_file(path: &Path) -> Result<String, StoreError> {
+    if is_address(path) {
+        return source_of(path).sha256(path);
+    }
     File::open(path).and_then(sha256).map_err(|source| StoreError::read(path, source))
 }
 

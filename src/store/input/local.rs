@@ -16,8 +16,8 @@ use crate::store::error::CHECK_PATH;
 pub(super) struct LocalFiles;
 
 impl InputSource for LocalFiles {
-    fn prefix(&self) -> &'static str {
-        ""
+    fn has(&self, _: &Path) -> bool {
+        true
     }
 
     fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
@@ -144,13 +144,18 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(paths)
 }
 
-/// Hidden and underscore names are other tools' markers and files being written; `_key=value` is a partition.
 fn is_left_out(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with('.') || (name.starts_with('_') && !(name.contains('=') && path.is_dir()))
+    // Few names have both: the file system is asked about those only.
+    is_left_out_name(&name, name.contains('=') && path.is_dir())
 }
 
-fn is_parquet_name(path: &Path) -> bool {
+/// Hidden and underscore names are other tools' markers and files being written; `_key=value` is a partition.
+pub(super) fn is_left_out_name(name: &str, is_directory: bool) -> bool {
+    name.starts_with('.') || (name.starts_with('_') && !(name.contains('=') && is_directory))
+}
+
+pub(super) fn is_parquet_name(path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default();
     ["parquet", "parq", "pq"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
@@ -160,7 +165,7 @@ pub(super) fn has_pattern(text: &OsStr) -> bool {
 }
 
 /// One step of a pattern.
-enum PatternStep {
+pub(super) enum PatternStep {
     Literal(PathBuf),
     /// Matches names within one directory; the flag says that it asks for hidden names.
     Name(Box<GlobMatcher>, bool),
@@ -214,7 +219,7 @@ fn advance(base: &Path, step: &PatternStep, further: &mut Vec<PathBuf>) -> Resul
     Ok(())
 }
 
-fn steps(pattern: &Path) -> Result<Vec<PatternStep>, StoreError> {
+pub(super) fn steps(pattern: &Path) -> Result<Vec<PatternStep>, StoreError> {
     let mut steps = Vec::new();
     for component in pattern.components() {
         let text = component.as_os_str();

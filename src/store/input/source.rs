@@ -7,12 +7,15 @@ use bytes::Bytes;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::hash::sha256;
 use super::local::LocalFiles;
+use super::object::ObjectFiles;
 use crate::store::StoreError;
 
 /// A place that inputs are read from.
 pub(super) trait InputSource: Sync {
-    fn prefix(&self) -> &'static str;
+    /// Whether a path is one of this place.
+    fn has(&self, path: &Path) -> bool;
 
     /// The files that a path stands for, sorted; at least one.
     fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError>;
@@ -22,15 +25,19 @@ pub(super) trait InputSource: Sync {
 
     /// What tells, without reading a file, that it has changed.
     fn identity(&self, path: &Path) -> Result<String, StoreError>;
+
+    /// SHA-256 of the contents, in hexadecimal.
+    fn sha256(&self, path: &Path) -> Result<String, StoreError> {
+        self.open(path)?.reader_at(0).and_then(sha256).map_err(|source| StoreError::read(path, source))
+    }
 }
 
-/// All places. The first whose prefix fits is taken; that of local files fits every path, so they are the last.
-const SOURCES: [&dyn InputSource; 1] = [&LocalFiles];
+/// All places. The first that a path belongs to is taken; every path may be a local file, so they are the last.
+const SOURCES: [&dyn InputSource; 2] = [&ObjectFiles, &LocalFiles];
 
 /// The place that a path belongs to.
 pub(super) fn source_of(path: &Path) -> &'static dyn InputSource {
-    let begins = |prefix: &str| path.as_os_str().as_encoded_bytes().starts_with(prefix.as_bytes());
-    SOURCES.into_iter().find(|source| begins(source.prefix())).unwrap_or(&LocalFiles)
+    SOURCES.into_iter().find(|source| source.has(path)).unwrap_or(&LocalFiles)
 }
 
 /// The bytes of a file, wherever it is.

@@ -3,9 +3,10 @@
 //! A version is a directory with a model file, as the published directory itself is. Which one is published is told by the
 //! contents: there is no second place that could say something else. Whoever changes anything holds the directory's lock.
 
-use super::{MODEL_FILE, ModelFile, PREVIOUS};
+use super::{MODEL_FILE, ModelFile, PREVIOUS, remote};
 use crate::store::atomic::{check_replaceable, link_atomic, sweep, write_atomic};
 use crate::store::error::StoreError;
+use crate::store::object::is_address;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,9 @@ pub struct RolledBack {
 
 /// All versions, oldest first. A model from before there were versions is version 1, or 2 where `previous` has another.
 pub fn versions(directory: &Path) -> Result<Vec<ModelVersion>, StoreError> {
+    if is_address(directory) {
+        return remote::versions(directory);
+    }
     let published = directory.join(MODEL_FILE);
     let numbers = numbers(directory)?;
     if numbers.is_empty() {
@@ -150,12 +154,31 @@ fn prune(directory: &Path, keep: u32) -> Result<(), StoreError> {
 
 /// Publishes an earlier version again: this one, or the one before that is there.
 pub fn roll_back(directory: &Path, to: Option<u64>) -> Result<RolledBack, StoreError> {
+    if is_address(directory) {
+        return remote::roll_back(directory, to);
+    }
     if !directory.join(MODEL_FILE).is_file() {
         let hint = "give the directory that `publish` of a pipeline names";
         return Err(StoreError::missing(directory, "no model is published here", hint));
     }
     let found = adopt(directory)?;
     let from = found.iter().find(|version| version.is_published).map_or(0, |version| version.number);
+    let wanted = earlier(directory, &found, from, to)?;
+    // Whoever goes back wants a model that works.
+    ModelFile::load(&wanted.path)?;
+    if wanted.number != from {
+        put(directory, &wanted.path)?;
+    }
+    Ok(RolledBack { from, to: wanted.number })
+}
+
+/// The version that is asked for, or the one before that is there.
+pub(super) fn earlier<'a>(
+    directory: &Path,
+    found: &'a [ModelVersion],
+    from: u64,
+    to: Option<u64>,
+) -> Result<&'a ModelVersion, StoreError> {
     let wanted = match to {
         Some(number) => found.iter().find(|version| version.number == number),
         None => found.iter().rev().find(|version| version.number < from),
@@ -169,12 +192,7 @@ pub fn roll_back(directory: &Path, to: Option<u64>) -> Result<RolledBack, StoreE
         let hint = format!("there are: {}; `stride-pipe model list` says what they are", there.join(", "));
         return Err(StoreError::missing(directory, detail, hint));
     };
-    // Whoever goes back wants a model that works.
-    ModelFile::load(&wanted.path)?;
-    if wanted.number != from {
-        put(directory, &wanted.path)?;
-    }
-    Ok(RolledBack { from, to: wanted.number })
+    Ok(wanted)
 }
 
 #[cfg(test)]
