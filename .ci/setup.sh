@@ -4,8 +4,8 @@
 #   .ci/setup.sh [build] [test] [lint] [guard] [peers] [dist]      default: build
 #
 # build: a C compiler, pkg-config and OpenBLAS   lint: also rustfmt and clippy
-# test: also cargo-nextest, Python with venv, in which tests read results as other tools do, Java for Spark, and Chromium,
-#       in which they open reports
+# test: also cargo-nextest, Python with venv, in which tests read results as other tools do, Java for Spark, Chromium,
+#       in which they open reports, Node for the emulator of Azure's storage, and openssl
 # guard: also Valgrind, which counts instructions
 # peers: also Python with venv, in which other programs solve the same problem
 # dist: also Python with venv, in which the wheel is made and tried
@@ -89,6 +89,25 @@ check_chromium() {
         install_packages chromium fonts-dejavu-core fonts-liberation
     fi
     command -v chromium >/dev/null || fail "chromium is not on the PATH; the tests open HTML reports in it. Install it under that name."
+}
+
+# The tests run the emulator of Azure's storage, which is a program of Node.
+check_node() {
+    command -v node >/dev/null && command -v npm >/dev/null && return
+    say "missing for the tests: Node with npm"
+    if command -v apt-get >/dev/null; then
+        install_packages nodejs npm
+    fi
+    command -v npm >/dev/null || fail "node and npm are not on the PATH; the tests run Azurite with them. Please install them."
+}
+
+check_openssl() {
+    command -v openssl >/dev/null && return
+    say "missing for the tests: openssl"
+    if command -v apt-get >/dev/null; then
+        install_packages openssl
+    fi
+    command -v openssl >/dev/null || fail "openssl is not on the PATH; the tests make a certificate with it. Please install it."
 }
 
 check_valgrind() {
@@ -186,6 +205,8 @@ main() {
             check_python
             check_java
             check_chromium
+            check_node
+            check_openssl
             check_nextest
             ;;
         lint) check_components ;;

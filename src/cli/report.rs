@@ -35,7 +35,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         runs = history.runs.iter().collect();
     }
     runs.sort_by(|a, b| a.id.cmp(&b.id));
-    let root = history.results.root();
+    let root = &history.results.place(history.results.root());
     let (html, inside) = match runs.as_slice() {
         [] => {
             let message = format!("stride-pipe: there are no runs in {}; run a pipeline first", root.display());
@@ -46,7 +46,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         }
         several => {
             let linked = args.output.is_none();
-            (page_of_runs(&history, several, !args.runs.is_empty(), linked), root.join("report.html"))
+            (page_of_runs(&history, several, !args.runs.is_empty(), linked), history.results.root().join("report.html"))
         }
     };
     let path = args.output.clone().unwrap_or_else(|| history.results.place(&inside));

@@ -78,6 +78,9 @@ impl StoreError {
 
     /// An error while reading: a file that is gone is missing, anything else unreadable.
     pub(crate) fn read(path: &Path, source: io::Error) -> Self {
+        if let Some(known) = take_failure(path) {
+            return known;
+        }
         if source.kind() == io::ErrorKind::NotFound {
             return Self::missing(path, "does not exist", CHECK_PATH);
         }

@@ -225,6 +225,9 @@ pub fn place_of(target: &Path, is_directory: bool) -> io::Result<PathBuf> {
 
 /// The place of a path without links, also where its end does not exist yet.
 pub fn real(path: &Path) -> io::Result<PathBuf> {
+    if is_address(path) {
+        return Ok(path.to_owned());
+    }
     let absolute = std::path::absolute(path)?;
     for ancestor in absolute.ancestors() {
         if let Ok(mut place) = ancestor.canonicalize() {

@@ -16,7 +16,7 @@ mod upload;
 
 pub(crate) use address::refuse_secrets;
 pub use address::{Address, is_address};
-pub(super) use client::{exists, get, head, remove};
+pub(super) use client::{exists, get, head, remove, tag_of};
 pub(super) use copies::Copies;
 pub(super) use fault::take_failure;
 pub(super) use listing::{children, list};

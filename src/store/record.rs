@@ -130,13 +130,13 @@ impl Manifest {
         let path = results.manifest_path(&self.run_id);
         let mut text = serde_json::to_vec_pretty(self).map_err(|error| StoreError::write(&path, error.into()))?;
         text.push(b'\n');
-        let written = write_atomic(&path, &text)?;
-        if let Err(error) = results.share(self) {
-            // Not complete for others, so not here either: `--resume` ends it.
-            let _ = fs::remove_file(&path);
-            return Err(error);
+        results.share(self)?;
+        // Where others find it first: a run that is complete here is so for them. `--resume` ends one that is not.
+        let shared = results.place(&path);
+        if shared != path {
+            write_atomic(&shared, &text)?;
         }
-        Ok(written)
+        write_atomic(&path, &text)
     }
 
     pub fn load(results: &ResultsDir, run_id: &RunId) -> Result<Self, StoreError> {

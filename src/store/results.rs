@@ -77,7 +77,7 @@ impl ResultsDir {
         self.mirror.as_ref().map_or(Ok(()), Mirror::pull)
     }
 
-    /// Puts the files of a run that has ended into object storage, its manifest last.
+    /// Puts the files of a run that has ended into object storage, all but its manifest.
     pub(super) fn share(&self, manifest: &Manifest) -> Result<(), StoreError> {
         let Some(mirror) = &self.mirror else { return Ok(()) };
         let last = self.manifest_path(&manifest.run_id);
@@ -88,8 +88,14 @@ impl ResultsDir {
         files.retain(|path| path.is_file() && !is_address(path));
         files.sort();
         files.dedup();
-        files.push(last);
         mirror.push(&files)
+    }
+
+    /// Which of these files, named from the directory, are nowhere.
+    pub(super) fn gone<'a>(&self, files: impl Iterator<Item = &'a Path>) -> usize {
+        let known = self.mirror.as_ref().map(Mirror::known).unwrap_or_default();
+        let is_gone = |path: &&Path| !self.root.join(path).exists() && !known.contains(path.to_string_lossy().as_ref());
+        files.filter(is_gone).count()
     }
 
     /// Refuses what can only be done on a disk.

@@ -43,6 +43,7 @@ pages! {
     results: "docs/results.md",
     running: "docs/running.md",
     scoring: "docs/scoring.md",
+    storage: "docs/storage.md",
 }
 
 /// Where paths in backticks begin; each of them must be there.

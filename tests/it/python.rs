@@ -24,18 +24,34 @@ pub fn browser_programs() -> &'static Path {
     PROGRAMS.get_or_init(|| make("requirements-browser.txt"))
 }
 
-fn make(requirements: &str) -> PathBuf {
-    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reference").join(requirements);
-    let directory = cache().join(format!("test-venv-{}", identity(&requirements)));
+/// The same of an environment with servers of object storage, and clients of them.
+pub fn storage_programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| make("requirements-storage.txt"))
+}
+
+/// A directory of the cache that is filled once.
+pub fn install(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
+    let directory = cache().join(name);
     fs::create_dir_all(cache()).unwrap();
-    let lock = File::create(directory.with_extension("lock")).unwrap();
+    let lock = File::create(cache().join(format!("{name}.lock"))).unwrap();
     // Tests are processes of their own: one of them makes it, the others wait.
     lock.lock().unwrap();
     // Written last: an environment without it was left half-made.
     let ready = directory.join("ready");
     if !ready.exists() {
         let _ = fs::remove_dir_all(&directory);
-        succeed(Command::new("python3").args(["-m", "venv"]).arg(&directory));
+        fs::create_dir_all(&directory).unwrap();
+        fill(&directory);
+        File::create(&ready).unwrap();
+    }
+    directory
+}
+
+fn make(requirements: &str) -> PathBuf {
+    let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reference").join(requirements);
+    let made = install(&format!("test-venv-{}", identity(&requirements)), |directory| {
+        succeed(Command::new("python3").args(["-m", "venv"]).arg(directory));
         // PySpark is plain Python and Java, but only to be had as a source package.
         let binary = ["--only-binary=:all:", "--no-binary=pyspark"];
         let pip = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet"];
@@ -46,9 +62,8 @@ fn make(requirements: &str) -> PathBuf {
             install.arg("--no-deps");
         }
         succeed(&mut install);
-        File::create(&ready).unwrap();
-    }
-    directory.join("bin")
+    });
+    made.join("bin")
 }
 
 fn cache() -> PathBuf {

@@ -38,7 +38,8 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 }
 
 fn to_text(history: &History, ranges: &BTreeMap<String, (f64, f64)>) -> String {
-    let root = history.results.root().display();
+    let root = history.results.place(history.results.root());
+    let root = root.display();
     if history.runs.is_empty() {
         return format!("no runs in {root}\n");
     }

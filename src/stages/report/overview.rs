@@ -34,7 +34,7 @@ pub fn page_of_runs(history: &History, runs: &[&Run], named: bool, linked: bool)
     };
     notes.extend(history.foreign.iter().map(|name| format!("run/{name} is not a run and was passed over.")));
     let runs = detailed.iter().map(|run| run_report(&Subject::of(&history.results, run))).collect();
-    let place = history.results.root().display().to_string();
+    let place = history.results.place(history.results.root()).display().to_string();
     let overview = Overview { place, runs: lines, drift: points.into_iter().flatten().collect() };
     render(&ReportData { title: "Runs".to_owned(), version: VERSION.to_owned(), overview: Some(overview), runs, notes })
 }

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
+use super::object::is_address;
 use super::{Manifest, ResultsDir, RunId, StoreError};
 use crate::tables::TableKind;
 
@@ -151,7 +152,9 @@ impl History {
     pub fn find(&self, name: &str) -> Result<&Run, StoreError> {
         let shown = |runs: &[&Run]| runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>().join(", ");
         let recent: Vec<&Run> = self.runs.iter().rev().take(3).collect();
-        let missing = |detail: String, hint: String| StoreError::missing(&self.results.runs_dir(), detail, hint);
+        let missing = |detail: String, hint: String| {
+            StoreError::missing(&self.results.place(&self.results.runs_dir()), detail, hint)
+        };
         if name == "last" {
             let none = || missing("there are no runs".to_owned(), "run a pipeline first".to_owned());
             return recent.first().copied().ok_or_else(none);
@@ -226,8 +229,8 @@ fn look_at(results: &ResultsDir, id: RunId, tables: BTreeMap<TableKind, PathBuf>
                     problems.push(format!("its manifest has the unknown status `{}`", manifest.status));
                 }
                 // What lies outside the results belongs to those who use it.
-                let is_gone = |path: &Path| path.is_relative() && !results.root().join(path).exists();
-                let gone = manifest.files.iter().filter(|file| is_gone(Path::new(&file.path))).count();
+                let own = manifest.files.iter().map(|file| Path::new(&file.path));
+                let gone = results.gone(own.filter(|path| path.is_relative() && !is_address(path)));
                 if gone > 0 {
                     problems.push(format!("{gone} of its {} files are gone", manifest.files.len()));
                 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::local::{PatternStep, has_pattern, is_left_out_name, is_parquet_name, steps};
 use super::source::{Contents, InputSource};
 use crate::store::StoreError;
-use crate::store::object::{Address, Copies, RangeReader, exists, head, is_address, list};
+use crate::store::object::{Address, Copies, RangeReader, exists, head, is_address, list, tag_of};
 
 /// Object storage.
 pub(super) struct ObjectFiles;
@@ -52,8 +52,7 @@ impl InputSource for ObjectFiles {
 
     fn identity(&self, path: &Path) -> Result<String, StoreError> {
         let found = head(path)?;
-        let tag = found.e_tag.or(found.version).unwrap_or_default();
-        Ok(format!("{} {} {tag}", found.size, found.last_modified.timestamp_millis()))
+        Ok(format!("{} {}", found.size, tag_of(&found)))
     }
 
     fn sha256(&self, path: &Path) -> Result<String, StoreError> {

@@ -55,7 +55,7 @@ impl Object {
     pub(super) fn ask(&self) -> Result<ObjectMeta, StoreError> {
         let started = Instant::now();
         let found = wait(self.store.head(&self.key))?;
-        let found = found.map_err(|error| fault(&self.path, &error, Doing::Reading, started))?;
+        let found = normal(found.map_err(|error| fault(&self.path, &error, Doing::Reading, started))?);
         note(&self.path, &found);
         Ok(found)
     }
@@ -77,6 +77,17 @@ impl Object {
     }
 }
 
+/// The same with its tag in quotes: some listings have it without.
+pub(super) fn normal(mut found: ObjectMeta) -> ObjectMeta {
+    found.e_tag = found.e_tag.map(|tag| if tag.contains('"') { tag } else { format!("\"{tag}\"") });
+    found
+}
+
+/// What tells an object from others that have had its name: the time where there is nothing better.
+pub(in crate::store) fn tag_of(found: &ObjectMeta) -> String {
+    found.e_tag.clone().or(found.version.clone()).unwrap_or_else(|| found.last_modified.timestamp_millis().to_string())
+}
+
 /// Bytes of an object, and whether they are of the one that is known.
 pub(super) async fn fetch(
     store: &Arc<dyn ObjectStore>,
@@ -90,7 +101,8 @@ pub(super) async fn fetch(
         ..GetOptions::default()
     };
     let got = store.get_opts(key, options).await?;
-    let same = got.meta.e_tag == known.e_tag && got.meta.size == known.size && got.range == range;
+    let (now, range_now) = (normal(got.meta.clone()), got.range.clone());
+    let same = tag_of(&now) == tag_of(known) && now.size == known.size && range_now == range;
     Ok((got.bytes().await?, same))
 }
 
@@ -119,7 +131,7 @@ pub(super) fn look(path: &Path, doing: Doing) -> Result<Option<ObjectMeta>, Stor
     let object = Object::at(path)?;
     let started = Instant::now();
     match wait(object.store.head(&object.key))? {
-        Ok(found) => Ok(Some(found)),
+        Ok(found) => Ok(Some(normal(found))),
         // A bucket that is not there is no place for a new object.
         Err(error) if super::fault::is_absent(&error) => Ok(None),
         Err(error) => Err(fault(path, &error, doing, started)),
@@ -137,7 +149,7 @@ pub(in crate::store) fn get(path: &Path) -> Result<(Vec<u8>, ObjectMeta), StoreE
     let started = Instant::now();
     let all = async {
         let got = object.store.get(&object.key).await?;
-        let known = got.meta.clone();
+        let known = normal(got.meta.clone());
         Ok::<_, object_store::Error>((got.bytes().await?, known))
     };
     let (bytes, known) = wait(all)?.map_err(|error| fault(path, &error, Doing::Reading, started))?;

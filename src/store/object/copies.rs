@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::ObjectMeta;
 use sha2::{Digest as _, Sha256};
 
-use super::client::{Object, fetch, forget, wait};
+use super::client::{Object, fetch, forget, tag_of, wait};
 use super::fault::{Doing, changed, fault};
 use super::settings::{home, room_for_copies};
 use crate::store::StoreError;
@@ -36,7 +36,8 @@ impl Copies {
 
     /// Where the copy of an object is, if it can be told apart from what will have its name later.
     fn directory(&self, path: &Path, known: &ObjectMeta) -> Option<PathBuf> {
-        let tag = known.e_tag.as_deref().or(known.version.as_deref())?;
+        known.e_tag.as_ref().or(known.version.as_ref())?;
+        let tag = tag_of(known);
         let name = format!("{}\n{tag}\n{}", path.display(), known.size);
         Some(self.root.join(hex(&Sha256::digest(name))))
     }

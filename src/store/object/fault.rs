@@ -60,7 +60,9 @@ pub(super) fn fault(path: &Path, error: &Error, doing: Doing, started: Instant) 
                 Some(_) => format!("the store refuses the request{shown}"),
                 None => format!("the store cannot be reached: {}; tried for {seconds:.1} s", said.innermost),
             };
-            let hint = if said.status.is_some_and(|status| status < 500 && status != 429) {
+            let hint = if lacks_keys(path) {
+                return remote(detail, credentials_hint(path));
+            } else if said.status.is_some_and(|status| status < 500 && status != 429) {
                 "check the address, the region and the endpoint"
             } else {
                 "check the network and the endpoint and run again; STRIDE_PIPE_STORAGE_TIMEOUT=5m tries longer"
@@ -96,6 +98,11 @@ pub(in crate::store) fn conflict(path: &Path) -> StoreError {
 pub(super) fn is_absent(error: &Error) -> bool {
     let said = Said::of(error);
     matches!(error, Error::NotFound { .. }) && !said.is("NoSuchBucket") && !said.is("ContainerNotFound")
+}
+
+/// Whether nobody has said any keys, so that they were asked for on the network.
+fn lacks_keys(path: &Path) -> bool {
+    Address::parse(path).is_ok_and(|address| address.scheme == Scheme::S3) && !super::profile::has_keys()
 }
 
 fn credentials_hint(path: &Path) -> String {

@@ -8,7 +8,7 @@ use object_store::ObjectMeta;
 use object_store::path::Path as Key;
 
 use super::address::{Address, Scheme};
-use super::client::{connect, note, wait};
+use super::client::{connect, normal, note, wait};
 use super::fault::{Doing, fault};
 use crate::store::StoreError;
 
@@ -25,10 +25,11 @@ pub(in crate::store) fn list(below: &Path) -> Result<Vec<(PathBuf, ObjectMeta)>,
     let found: Result<Vec<ObjectMeta>, _> = wait(store.list(prefix.as_ref()).try_collect())?;
     let found = found.map_err(|error| fault(below, &error, Doing::Reading, started))?;
     // Names that end in a slash stand for directories in some tools: they have no contents.
-    let named = found.into_iter().map(|known| (address.with_key(known.location.as_ref()), known));
+    let named = found.into_iter().map(|known| (address.with_key(known.location.as_ref()), normal(known)));
     let mut named: Vec<_> = named.collect();
     named.sort_by(|left, right| left.0.as_os_str().cmp(right.0.as_os_str()));
-    for (path, known) in &named {
+    // A listing without tags says too little of an object.
+    for (path, known) in named.iter().filter(|(_, known)| known.e_tag.is_some()) {
         note(path, known);
     }
     Ok(named)

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::client::{head, tag_of};
 use super::copies::download_to;
 use super::listing::list;
 use super::settings::home;
@@ -53,7 +54,16 @@ impl Mirror {
 
     /// The address of a file of the directory.
     pub(in crate::store) fn address_of(&self, path: &Path) -> PathBuf {
-        path.strip_prefix(&self.directory).map_or_else(|_| path.to_owned(), |below| self.address.join(below))
+        match path.strip_prefix(&self.directory) {
+            Ok(below) if below.as_os_str().is_empty() => self.address.clone(),
+            Ok(below) => self.address.join(below),
+            Err(_) => path.to_owned(),
+        }
+    }
+
+    /// The files that are known to be in the store.
+    pub(in crate::store) fn known(&self) -> BTreeSet<String> {
+        self.index().into_keys().collect()
     }
 
     /// Puts files of the directory into the store, in this order, where they are not there already. Names of runs are
@@ -85,23 +95,26 @@ impl Mirror {
             let Ok(below) = path.strip_prefix(&self.address) else { continue };
             let (name, target) = (below.to_string_lossy().into_owned(), self.directory.join(below));
             there.insert(name.clone());
+            let tag = tag_of(&known);
             if below.starts_with(NOT_COPIED) {
+                index.entry(name).or_insert(SameFile { tag: Some(tag), sha256: None });
                 continue;
             }
             let has = fs::metadata(&target).is_ok_and(|file| file.len() == known.size);
             match index.get_mut(&name) {
-                Some(same) if has && same.tag == known.e_tag && known.e_tag.is_some() => {}
+                Some(same) if has && same.tag.as_ref() == Some(&tag) => {}
                 // Written from here; nobody else writes it.
-                Some(same) if has && same.tag.is_none() => same.tag = known.e_tag,
+                Some(same) if has && same.tag.is_none() => same.tag = Some(tag),
                 _ => {
-                    download_to(&path, &known, &target)?;
-                    index.insert(name, SameFile { tag: known.e_tag, sha256: None });
+                    // As it is now: a listing may say less of it.
+                    download_to(&path, &head(&path)?, &target)?;
+                    index.insert(name, SameFile { tag: Some(tag), sha256: None });
                 }
             }
         }
         index.retain(|name, _| {
             let stays = there.contains(name);
-            if !stays {
+            if !stays && !name.starts_with(NOT_COPIED) {
                 let _ = fs::remove_file(self.directory.join(name));
             }
             stays

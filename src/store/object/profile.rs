@@ -33,6 +33,19 @@ pub(super) fn settings() -> Vec<(AmazonS3ConfigKey, String)> {
     found
 }
 
+/// Whether keys, or what they can be had for, are given somewhere.
+pub(super) fn has_keys() -> bool {
+    const GIVEN: [&str; 5] = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_SKIP_SIGNATURE",
+    ];
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    GIVEN.iter().any(|name| is_set(&name)) || settings().iter().any(|(key, _)| *key == AmazonS3ConfigKey::AccessKeyId)
+}
+
 /// A value of a section, `[name]` or `[profile name]`.
 fn value(text: &str, profile: &str, name: &str) -> Option<String> {
     let mut inside = false;

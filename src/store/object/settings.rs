@@ -55,5 +55,5 @@ pub(super) fn allows_http() -> bool {
 pub(super) fn retries() -> RetryConfig {
     let backoff =
         BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(8), base: 2.0 };
-    RetryConfig { backoff, max_retries: 1000, retry_timeout: patience() }
+    RetryConfig { backoff, max_retries: 100, retry_timeout: patience() }
 }
