@@ -129,9 +129,10 @@ const fn stage_code(error: &StageError) -> u8 {
 
 const fn store_code(error: &StoreError) -> u8 {
     match error {
-        StoreError::Missing { .. } | StoreError::Read { .. } => MISSING_INPUT,
+        StoreError::Missing { .. } | StoreError::Read { .. } | StoreError::Remote { writing: false, .. } => {
+            MISSING_INPUT
+        }
         StoreError::Invalid { .. } | StoreError::Model { .. } => INVALID_DATA,
-        StoreError::Remote { writing: false, .. } => MISSING_INPUT,
         StoreError::Write { .. } | StoreError::Remote { .. } => CANNOT_WRITE,
         StoreError::Conflict { .. } => LOCKED,
         StoreError::Table(_) => BUG,

@@ -117,7 +117,7 @@ pub(super) fn publish(model: &ModelFile, directory: &Path, keep: u32) -> Result<
         put_small(&file_of(directory, 1), found, None)?;
     }
     let number = add_version(directory, &bytes, before.as_ref().map(|(known, _)| known.version))?;
-    point(directory, number, before)?;
+    point(directory, number, &before)?;
     prune(directory, number, keep)?;
     Ok(replaced.map_or(Publication::New, Publication::Replaced))
 }
@@ -142,7 +142,7 @@ fn add_version(directory: &Path, bytes: &[u8], published: Option<u64>) -> Result
 }
 
 /// Publishes a version in one step, unless somebody else has published another meanwhile.
-fn point(directory: &Path, version: u64, before: KnownPointer) -> Result<(), StoreError> {
+fn point(directory: &Path, version: u64, before: &KnownPointer) -> Result<(), StoreError> {
     let pointer = Pointer { version, previous: before.as_ref().map(|(known, _)| known.version) };
     let mut text = serde_json::to_vec(&pointer).unwrap_or_default();
     text.push(b'\n');
@@ -170,7 +170,7 @@ pub(super) fn roll_back(directory: &Path, to: Option<u64>) -> Result<RolledBack,
     let wanted = super::versions::earlier(directory, &found, from, to)?;
     ModelFile::load(&wanted.path)?;
     if wanted.number != from {
-        point(directory, wanted.number, Some((known, meta)))?;
+        point(directory, wanted.number, &Some((known, meta)))?;
     }
     Ok(RolledBack { from, to: wanted.number })
 }

@@ -23,7 +23,7 @@ pub(in crate::store) enum Doing {
 
 /// The error of a request that began at this time.
 pub(super) fn fault(path: &Path, error: &Error, doing: Doing, started: Instant) -> StoreError {
-    let said = Said::of(error);
+    let said = StoreAnswer::of(error);
     let remote = |detail: String, hint: String| StoreError::Remote {
         path: path.to_owned(),
         detail,
@@ -48,7 +48,8 @@ pub(super) fn fault(path: &Path, error: &Error, doing: Doing, started: Instant) 
             remote(format!("access is refused{}", said.shown()), credentials_hint(path))
         }
         _ if said.is_about_credentials() => {
-            remote(format!("no valid credentials{}", said.shown()), credentials_hint(path))
+            let what = if said.status.is_some() { "access is refused" } else { "no valid credentials" };
+            remote(format!("{what}{}", said.shown()), credentials_hint(path))
         }
         _ => {
             let (seconds, shown) = (started.elapsed().as_secs_f64(), said.shown());
@@ -96,7 +97,7 @@ pub(in crate::store) fn conflict(path: &Path) -> StoreError {
 
 /// Whether an error says that the object is not there, in a bucket that may well be.
 pub(super) fn is_absent(error: &Error) -> bool {
-    let said = Said::of(error);
+    let said = StoreAnswer::of(error);
     matches!(error, Error::NotFound { .. }) && !said.is("NoSuchBucket") && !said.is("ContainerNotFound")
 }
 
@@ -123,7 +124,7 @@ fn credentials_hint(path: &Path) -> String {
 }
 
 /// What is known of an error.
-struct Said {
+struct StoreAnswer {
     /// Status of the answer, if there was one.
     status: Option<u16>,
     /// The code that the answer names, such as `NoSuchKey`.
@@ -132,7 +133,7 @@ struct Said {
     innermost: String,
 }
 
-impl Said {
+impl StoreAnswer {
     fn of(error: &Error) -> Self {
         let text = error.to_string();
         let behind = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);

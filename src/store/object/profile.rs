@@ -42,8 +42,8 @@ pub(super) fn has_keys() -> bool {
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
         "AWS_SKIP_SIGNATURE",
     ];
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    GIVEN.iter().any(|name| is_set(&name)) || settings().iter().any(|(key, _)| *key == AmazonS3ConfigKey::AccessKeyId)
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    GIVEN.iter().any(|name| is_set(name)) || settings().iter().any(|(key, _)| *key == AmazonS3ConfigKey::AccessKeyId)
 }
 
 /// A value of a section, `[name]` or `[profile name]`.

@@ -3,6 +3,7 @@
 //! What was read stays in a file that has no name, so that a Parquet reader, which jumps between the columns of a row group,
 //! asks for nothing twice, and memory does not grow with the object.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
@@ -14,7 +15,7 @@ use object_store::ObjectMeta;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::client::Object;
+use super::client::{Object, tag_of};
 use super::fault::keep_failure;
 use super::settings::home;
 use crate::store::StoreError;
@@ -22,7 +23,11 @@ use crate::store::StoreError;
 /// The smallest piece that is asked for.
 const BLOCK: u64 = 1 << 18;
 /// What is asked for at once when an object is read from front to back.
-const MOST: u64 = 32;
+const MOST: u64 = 8;
+
+/// How many objects are remembered: their footers are looked at more than once. A process may hold few files open.
+const FEW: usize = 8;
+static RECENT: Mutex<VecDeque<RangeReader>> = Mutex::new(VecDeque::new());
 
 /// An object that is read piece by piece; it must not change meanwhile.
 #[derive(Clone)]
@@ -47,13 +52,21 @@ struct ReadBlocks {
 impl RangeReader {
     /// An object as it is known.
     pub(in crate::store) fn open(path: &Path, known: ObjectMeta) -> Result<Self, StoreError> {
+        let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |reader: &&Self| reader.shared.object.path == path && tag_of(&reader.shared.known) == tag_of(&known);
+        if let Some(reader) = recent.iter().find(same) {
+            return Ok(reader.clone());
+        }
         let directory = home().join("staging");
         let fail = |source| StoreError::write(&directory, source);
         std::fs::create_dir_all(&directory).map_err(fail)?;
         let file = unnamed(&directory).map_err(fail)?;
         let blocks = usize::try_from(known.size.div_ceil(BLOCK)).unwrap_or(usize::MAX);
         let read = Mutex::new(ReadBlocks { file, has: vec![false; blocks], ahead: 1 });
-        Ok(Self { shared: Arc::new(SharedRanges { object: Object::at(path)?, known, read }) })
+        let reader = Self { shared: Arc::new(SharedRanges { object: Object::at(path)?, known, read }) };
+        recent.truncate(FEW - 1);
+        recent.push_front(reader.clone());
+        Ok(reader)
     }
 
     /// As many bytes from a position on as the buffer takes.

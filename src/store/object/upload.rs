@@ -101,7 +101,8 @@ impl Upload {
 
     /// Sends parts, which nobody sees until the last request puts them together.
     fn in_parts(&self, address: &Address, file: &mut File, size: u64) -> Result<object_store::Result<()>, StoreError> {
-        let connector = UnderCondition { before: self.before.as_ref().map(|before| before.e_tag.clone()) };
+        let connector =
+            UnderCondition { before: self.before.as_ref().map(|before| before.e_tag.clone().unwrap_or_default()) };
         let store = s3(address, Some(connector)).map_err(|error| unusable(&self.path, &error))?;
         let key = address.object()?;
         let id = match wait(store.create_multipart(&key))? {
@@ -154,7 +155,7 @@ pub(in crate::store) fn put_small(path: &Path, bytes: Vec<u8>, before: Option<&O
 #[derive(Debug)]
 struct UnderCondition {
     /// The tag of the object that is replaced, where there is one.
-    before: Option<Option<String>>,
+    before: Option<String>,
 }
 
 impl HttpConnector for UnderCondition {
@@ -167,7 +168,7 @@ impl HttpConnector for UnderCondition {
 #[derive(Debug)]
 struct ConditionalService {
     inner: HttpClient,
-    before: Option<Option<String>>,
+    before: Option<String>,
 }
 
 impl HttpService for ConditionalService {
@@ -184,7 +185,7 @@ impl HttpService for ConditionalService {
         if completes {
             let (name, value) = match &self.before {
                 None => ("if-none-match", "*"),
-                Some(tag) => ("if-match", tag.as_deref().unwrap_or_default()),
+                Some(tag) => ("if-match", tag.as_str()),
             };
             if let Ok(value) = value.parse() {
                 request.headers_mut().insert(name, value);

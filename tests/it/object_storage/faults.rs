@@ -2,7 +2,7 @@
 
 use super::proxy::Proxy;
 use super::servers::{KEY, Kind, SECRET, wait_for};
-use super::{Place, rows};
+use super::{Place, assert_same_rows, rows};
 use crate::sandbox::{Ran, Sandbox};
 use arrow::array::{ArrayRef, Float64Array};
 use std::path::PathBuf;
@@ -130,7 +130,7 @@ fn only_what_is_needed_is_read_and_never_twice() {
     let place = Place::new(Kind::Moto);
     place.publish("m");
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let path = large(&place.sandbox, "wide.parquet", 100_000, &names);
+    let path = large(&place.sandbox, "wide.parquet", 200_000, &names);
     let size = std::fs::metadata(&path).unwrap().len();
     place.server.put("wide.parquet", &path);
     let proxy = Proxy::to(place.server.port);
@@ -146,7 +146,7 @@ fn only_what_is_needed_is_read_and_never_twice() {
     place.sandbox.write("wide.yaml", &text);
     run("run wide.yaml --quiet".to_owned());
     let trained = proxy.sent() - scored;
-    assert!(trained > size && trained < size + size / 4, "{trained} of {size} bytes");
+    assert!(trained > size && trained < size + size / 3, "{trained} of {size} bytes");
     run("run wide.yaml --quiet --force".to_owned());
     let again = proxy.sent() - scored - trained;
     assert!(again < size / 100, "{again} of {size} bytes");
@@ -245,7 +245,7 @@ fn an_upload_that_is_killed_is_not_seen_and_is_cleared() {
         Ran::from(&command(place.server.port, &local).output().unwrap()).succeeded();
         let written = std::fs::read(place.sandbox.path("big.parquet")).unwrap();
         assert!(written.len() > 10 << 20, "{} bytes are one part", written.len());
-        assert!(place.server.get("big.parquet") == written);
+        assert_same_rows(&place, "big.parquet", "big.parquet");
         // In parts too, a job does not overwrite what another wrote meanwhile; nor do its parts stay.
         place.server.client("delete big.parquet\n");
         let proxy = Proxy::to(place.server.port);

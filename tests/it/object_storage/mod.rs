@@ -12,7 +12,7 @@ use servers::{Kind, Server};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
-use stride_pipe::store::write_columns;
+use stride_pipe::store::{open_batches, write_columns};
 
 /// A sandbox, a store, and the program in an environment in which it finds the store.
 pub struct Place {
@@ -88,6 +88,20 @@ pub fn rows(sandbox: &Sandbox, name: &str, seed: i64, count: i64) -> PathBuf {
     ];
     write_columns(&path, columns).unwrap();
     path
+}
+
+/// An object has the columns and rows of a file of the sandbox; footers say when they were made.
+#[track_caller]
+pub fn assert_same_rows(place: &Place, key: &str, file: &str) {
+    let got = place.sandbox.path("got.parquet");
+    std::fs::write(&got, place.server.get(key)).unwrap();
+    let all = |path: PathBuf| {
+        let (schema, batches) = open_batches(&path).unwrap();
+        (schema, batches.map(Result::unwrap).collect::<Vec<_>>())
+    };
+    let ((left, left_rows), (right, right_rows)) = (all(got), all(place.sandbox.path(file)));
+    assert_eq!(left.fields(), right.fields(), "{key}");
+    assert!(left_rows == right_rows && !left_rows.is_empty(), "{key} has other rows than {file}");
 }
 
 const PUBLISH: &str = "\

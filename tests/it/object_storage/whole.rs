@@ -1,7 +1,7 @@
 //! What people do with a store, from beginning to end, and the same on disk.
 
 use super::servers::Kind;
-use super::{Place, rows};
+use super::{Place, assert_same_rows, rows};
 use serde_json::Value as Json;
 
 /// Ingest, training, publishing, scoring and results, with everything in the store.
@@ -76,8 +76,7 @@ fn results_are_those_of_the_disk(place: &Place) {
         there.iter().all(|name| !name.contains("cache") && !name.contains("lock") && !name.contains("tmp")),
         "{there:?}"
     );
-    let scores = place.server.get("scores/new.parquet");
-    assert_eq!(scores, std::fs::read(place.sandbox.path("local/scores/new.parquet")).unwrap());
+    assert_same_rows(place, "scores/new.parquet", "local/scores/new.parquet");
 }
 
 fn runs_are_seen_from_elsewhere(place: &Place) {
@@ -87,7 +86,10 @@ fn runs_are_seen_from_elsewhere(place: &Place) {
     let shown = place.run_on("elsewhere", &format!("runs show last --results {results}")).succeeded().stdout;
     assert!(!shown.contains("gone"), "{shown}");
     let on_disk = place.run("runs table last --metric smse --results local/results").succeeded().stdout;
-    assert_eq!(place.run_on("elsewhere", &format!("runs table last --metric smse --results {results}")).succeeded().stdout, on_disk);
+    assert_eq!(
+        place.run_on("elsewhere", &format!("runs table last --metric smse --results {results}")).succeeded().stdout,
+        on_disk
+    );
     place.run_on("elsewhere", &format!("report --results {results}")).succeeded();
     assert!(place.server.list().contains(&"results/report.html".to_owned()));
     let views = place.run_on("elsewhere", &format!("views --results {results}")).succeeded().stdout;
@@ -115,7 +117,7 @@ fn scores_come_and_go(place: &Place) {
             .succeeded();
     }
     for name in ["mirrored/day=0/rows.parquet", "mirrored/day=1/rows.parquet", "one.parquet", "day.parquet"] {
-        assert_eq!(place.server.get(name), std::fs::read(place.sandbox.path("local").join(name)).unwrap(), "{name}");
+        assert_same_rows(place, name, &format!("local/{name}"));
     }
     let results = place.url("noted");
     let model = place.url("models/plane");
