@@ -14,6 +14,7 @@ mod lanes;
 mod layer;
 mod likelihood;
 mod lists;
+mod looks;
 mod options;
 mod search;
 mod shortlist;

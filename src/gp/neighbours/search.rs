@@ -8,23 +8,14 @@
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
+use super::looks::{Coordinates, LOOK, Look, SIDE, filled_up, looks, outside, points_within};
 use super::shortlist::Shortlist;
 use crate::gp::GpError;
 use crate::gp::kernel::column_means;
-use crate::gp::linalg::{add_gram, eigenvectors, for_this_processor, gemm_nt};
+use crate::gp::linalg::{add_gram, eigenvectors, gemm_nt};
 
-/// Points that are looked at side by side.
-const SIDE: usize = 16;
-/// One coordinate of so many points.
-type Coordinates = [f32; SIDE];
 /// Points of a leaf, a multiple of them.
 const LEAF: usize = 64;
-/// Coordinates after which a look tells whether the rest of a distance is needed. There are always whole looks: coordinates
-/// beyond the last are zero everywhere.
-const LOOK: usize = 8;
-/// So many coordinates of some points.
-type Look = [Coordinates; LOOK];
-
 /// Some points, to look for neighbours among them.
 #[derive(Debug, Clone)]
 pub struct NeighbourIndex {
@@ -208,7 +199,6 @@ impl NeighbourIndex {
         }
         room.turn(query, &self.centre, &self.axes);
         room.shortlist.clear(count, room.turned.iter().map(|value| value * value).sum::<f64>().sqrt(), d, self.blur);
-        let width = d.div_ceil(SIDE);
         room.stack.clear();
         room.stack.push((0.0, 0));
         while let Some((bound, number)) = room.stack.pop() {
@@ -220,14 +210,30 @@ impl NeighbourIndex {
                 self.look(node, among, room);
                 continue;
             };
-            let to_box = |child: usize| outside(&room.sides, &self.boxes[child * width..][..width]);
-            let (first, second) = ((to_box(number + 1), number + 1), (to_box(second), second));
+            let (first, second) = ((self.to_box(number + 1, room), number + 1), (self.to_box(second, room), second));
             // The nearer one is on top.
             room.stack.extend(if second.0 < first.0 { [first, second] } else { [second, first] });
         }
         found.extend(room.shortlist.ids().iter().map(|id| (self.squared_distance(query, *id), *id)));
         found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         found.truncate(count);
+    }
+
+    /// The leaf that the query: `[D]` belongs to, or one nearby. Leaves that are near each other have similar numbers.
+    pub(super) fn leaf(&self, query: &[f64], room: &mut SearchRoom) -> usize {
+        room.turn(query, &self.centre, &self.axes);
+        let mut number = 0;
+        while let Some(second) = self.nodes.get(number).and_then(|node| node.second) {
+            let nearer = self.to_box(second, room) < self.to_box(number + 1, room);
+            number = if nearer { second } else { number + 1 };
+        }
+        number
+    }
+
+    // The squared distance of the query to the box of a node.
+    fn to_box(&self, number: usize, room: &SearchRoom) -> f32 {
+        let width = self.centre.len().div_ceil(SIDE);
+        outside(&room.sides, &self.boxes[number * width..][..width])
     }
 
     // All points of a leaf.
@@ -303,95 +309,4 @@ fn spreads(points: ArrayView2<'_, f64>, ids: &[u32]) -> Vec<f64> {
         }
     }
     spread
-}
-
-#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
-#[inline(always)]
-fn add_square<const FUSED: bool>(difference: f32, sum: f32) -> f32 {
-    if FUSED { difference.mul_add(difference, sum) } else { difference * difference + sum }
-}
-
-for_this_processor! {
-    // The squared distance of a point to a box.
-    fn outside(point: &[Coordinates], corners: &[(Coordinates, Coordinates)]) -> f32 {
-        let mut sums = [0.0; SIDE];
-        for (point, (low, high)) in point.iter().zip(corners) {
-            for i in 0..SIDE {
-                let (below, above) = (low[i] - point[i], point[i] - high[i]);
-                let out = if below > above { below } else { above };
-                let out = if out > 0.0 { out } else { 0.0 };
-                sums[i] = add_square::<FUSED>(out, sums[i]);
-            }
-        }
-        // In halves: the processor adds lanes side by side.
-        let mut half = SIDE / 2;
-        while half > 0 {
-            for i in 0..half {
-                sums[i] += sums[i + half];
-            }
-            half /= 2;
-        }
-        sums[0]
-    }
-}
-
-for_this_processor! {
-    // The points of some blocks that are not farther away than `limit`, with their squared distances.
-    fn points_within(
-        query: &[[f32; LOOK]],
-        first_looks: &[Look],
-        other_looks: &[Look],
-        ids: &[[u32; SIDE]],
-        limit: f32,
-        out: &mut Vec<(f32, u32)>,
-    ) {
-        let Some((first, others)) = query.split_first() else { return };
-        for ((place, look), ids) in first_looks.iter().enumerate().zip(ids) {
-            let mut sums = add_squares::<FUSED>(first, look, [0.0; SIDE]);
-            let mut near = within(&sums, limit);
-            for (query, look) in others.iter().zip(&other_looks[place * others.len()..]) {
-                if near == 0 {
-                    break;
-                }
-                sums = add_squares::<FUSED>(query, look, sums);
-                near = within(&sums, limit);
-            }
-            while near != 0 {
-                let i = near.trailing_zeros() as usize % SIDE;
-                out.push((sums[i], ids[i]));
-                near &= near - 1;
-            }
-        }
-    }
-}
-
-// Some more coordinates; even and odd ones apart, so that one sum need not wait for the other.
-#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
-#[inline(always)]
-fn add_squares<const FUSED: bool>(query: &[f32; LOOK], points: &Look, mut even: Coordinates) -> Coordinates {
-    let mut odd = [0.0; SIDE];
-    for j in (0..LOOK).step_by(2) {
-        for i in 0..SIDE {
-            even[i] = add_square::<FUSED>(points[j][i] - query[j], even[i]);
-            odd[i] = add_square::<FUSED>(points[j + 1][i] - query[j + 1], odd[i]);
-        }
-    }
-    std::array::from_fn(|i| even[i] + odd[i])
-}
-
-// Which are within the limit, a bit each.
-#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
-#[inline(always)]
-fn within(sums: &Coordinates, limit: f32) -> u32 {
-    (0..SIDE).fold(0, |bits, i| bits | u32::from(sums[i] <= limit) << i)
-}
-
-// How many looks there are at points of so many coordinates.
-fn looks(d: usize) -> usize {
-    d.div_ceil(LOOK).max(1)
-}
-
-// One part of some values, filled up with zeros.
-fn filled_up<const N: usize>(values: &[f64], part: usize) -> [f32; N] {
-    std::array::from_fn(|i| values.get(part * N + i).map_or(0.0, |value| *value as f32))
 }
