@@ -104,10 +104,10 @@ fn runs_are_seen_from_elsewhere(place: &Place) {
 }
 
 fn scores_come_and_go(place: &Place) {
+    // A directory of s3s-fs cannot be asked for as an object: it answers 500.
+    let day = if place.server.kind == Kind::S3sFs { "data/day=0/" } else { "data/day=0" };
     let model = place.url("models/plane");
-    for (input, output) in
-        [("data/", "mirrored/"), ("data/**/rows.parquet", "one.parquet"), ("data/day=0", "day.parquet")]
-    {
+    for (input, output) in [("data/", "mirrored/"), ("data/**/rows.parquet", "one.parquet"), (day, "day.parquet")] {
         let remote = format!("score --model {model} --input {} --output {}", place.url(input), place.url(output));
         // Twice: what is there is replaced.
         place.run(&remote).succeeded();
