@@ -14,6 +14,7 @@ pub mod cli;
 pub mod datasets;
 pub mod engine;
 pub mod eval;
+pub mod features;
 pub mod fit;
 pub mod gp;
 pub mod import;

@@ -65,6 +65,14 @@ impl Checker<'_> {
             self.check_tagged(node, &kinds, name, key);
             return;
         }
+        // Text or a mapping that says more: what is wrong in a mapping is told by its own schema.
+        let takes_mapping =
+            |option: &&&Json| resolve(self.root, option).get("type").and_then(Json::as_str) == Some("object");
+        if let (Value::Map(_), [mapping]) = (&node.value, &others.iter().filter(takes_mapping).collect::<Vec<_>>()[..])
+        {
+            self.check(node, mapping, name, key);
+            return;
+        }
         let fits = others.iter().any(|option| {
             let mut found = Diagnostics::default();
             Checker { root: self.root, problems: &mut found }.check(node, option, name, key);

@@ -91,6 +91,7 @@ fn metrics_by_hand() {
         y_std: Some(&[1.0, 1.0, 1.0, 2.0]),
         noise_variance: Some(0.5),
         calibration: None,
+        on_scale: None,
     })
     .unwrap();
     assert!(found.iter().map(|metric| metric.0).eq(of_predictions().map(|metric| metric.name)));
@@ -142,12 +143,19 @@ fn undefined_metrics_are_missing() {
         y_std: None,
         noise_variance: None,
         calibration: None,
+        on_scale: None,
     })
     .unwrap();
     let known: Vec<_> = constant.iter().filter(|metric| metric.1.is_some()).map(|metric| metric.0).collect();
     assert_eq!(known, ["rmse", "mae"]);
-    let empty =
-        Predictions { y_true: &[], y_mean: &[], y_std: Some(&[]), noise_variance: Some(1.0), calibration: None };
+    let empty = Predictions {
+        y_true: &[],
+        y_mean: &[],
+        y_std: Some(&[]),
+        noise_variance: Some(1.0),
+        calibration: None,
+        on_scale: None,
+    };
     assert!(evaluate(&empty).unwrap().iter().all(|metric| metric.1.is_none()));
     let certain = evaluate(&Predictions {
         y_true: &[1.0, 2.0],
@@ -155,13 +163,21 @@ fn undefined_metrics_are_missing() {
         y_std: Some(&[0.0, 0.0]),
         noise_variance: Some(0.0),
         calibration: None,
+        on_scale: None,
     })
     .unwrap();
     assert_eq!(value(&certain, "nlpd"), None);
     assert_eq!(value(&certain, "mnll"), None);
     assert_eq!(value(&certain, "crps"), Some(0.25));
     assert_eq!(value(&certain, "coverage_50"), Some(0.5));
-    let uneven = Predictions { y_true: &[1.0], y_mean: &[], y_std: None, noise_variance: None, calibration: None };
+    let uneven = Predictions {
+        y_true: &[1.0],
+        y_mean: &[],
+        y_std: None,
+        noise_variance: None,
+        calibration: None,
+        on_scale: None,
+    };
     assert!(matches!(evaluate(&uneven), Err(EvalError::LengthMismatch { .. })));
 }
 
@@ -220,8 +236,15 @@ proptest! {
 #[test]
 fn r2_is_the_share_of_variance_explained() {
     let of = |y_true: &[f64], y_mean: &[f64]| {
-        let all =
-            evaluate(&Predictions { y_true, y_mean, y_std: None, noise_variance: None, calibration: None }).unwrap();
+        let all = evaluate(&Predictions {
+            y_true,
+            y_mean,
+            y_std: None,
+            noise_variance: None,
+            calibration: None,
+            on_scale: None,
+        })
+        .unwrap();
         all.into_iter().find(|(name, _)| *name == "r2").unwrap().1
     };
     // Errors 1, 0, -1, 0 about a target of variance 1.25: 1 - 0.5 / 1.25.
