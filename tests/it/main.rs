@@ -22,6 +22,7 @@ mod deep_runs;
 mod describe;
 mod docs;
 mod eval;
+mod features;
 mod fingerprints;
 mod fit;
 mod folds;
