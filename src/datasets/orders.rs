@@ -88,7 +88,8 @@ impl Shop {
         };
         let usual = REGIONS[(draw() * REGIONS.len() as f64) as usize];
         let (region, of_region) = if next && draw() < 0.03 { NEW_REGION } else { usual };
-        let minute = if next { MINUTES_OF_YEAR + (draw() * 1440.0) as i64 } else { (draw() * MINUTES_OF_YEAR as f64) as i64 };
+        let minute =
+            if next { MINUTES_OF_YEAR + (draw() * 1440.0) as i64 } else { (draw() * MINUTES_OF_YEAR as f64) as i64 };
         let (express, quantity) = (draw() < 0.2, 1 + (draw().powi(2) * 20.0) as i32);
         let discount = if draw() < 0.5 { 0.0 } else { (draw() * 6.0).floor() * 0.05 };
         let weight = [1.0, 1.0, 2.0, 4.0][(draw() * 4.0) as usize];

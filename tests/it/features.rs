@@ -97,9 +97,14 @@ fn no_training_row_sees_its_own_target() {
     for row in 0..60 {
         let others: Vec<usize> = (0..60).filter(|other| folds[*other] != folds[row]).collect();
         let of = |level: Option<usize>| -> Vec<f64> {
-            others.iter().filter(|other| level.is_none_or(|level| codes[**other] == Some(level))).map(|other| target[*other]).collect()
+            others
+                .iter()
+                .filter(|other| level.is_none_or(|level| codes[**other] == Some(level)))
+                .map(|other| target[*other])
+                .collect()
         };
-        let known: Vec<f64> = others.iter().filter(|other| codes[**other].is_some()).map(|other| target[*other]).collect();
+        let known: Vec<f64> =
+            others.iter().filter(|other| codes[**other].is_some()).map(|other| target[*other]).collect();
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         let fitted = LevelMeans::fit(
             &others.iter().map(|other| codes[*other]).collect::<Vec<_>>(),
@@ -130,8 +135,12 @@ fn gaps_are_filled_as_by_scikit_learn() {
     let table = Array2::from_shape_vec((n, 1), values).unwrap();
     let rows = RawRows { values: table.view(), levels: &[Vec::new()] };
     for (missing, name) in [(Missing::Mean, "mean"), (Missing::Median, "median")] {
-        let (encoding, x) =
-            Encoding::fit(&[FeatureColumn { missing, ..FeatureColumn::number("age") }], rows, Array1::zeros(n).view(), &vec![0; n]);
+        let (encoding, x) = Encoding::fit(
+            &[FeatureColumn { missing, ..FeatureColumn::number("age") }],
+            rows,
+            Array1::zeros(n).view(),
+            &vec![0; n],
+        );
         close(&x.column(0).to_vec(), &numbers(&known[name]), 1e-12, name);
         assert_eq!(encoding.apply(rows).0, x);
         assert_eq!(encoding.apply(rows).1.missing, [2]);
