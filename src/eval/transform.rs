@@ -74,7 +74,7 @@ pub enum Transform {
 
 /// Mean and standard deviation.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moments {
+pub struct TargetMoments {
     pub mean: f64,
     pub std: f64,
 }
@@ -112,11 +112,11 @@ impl Transform {
     }
 
     /// Mean and standard deviation of T⁻¹(z) for z ~ N(μ, σ²).
-    pub fn moments(self, mean: f64, std: f64) -> Moments {
+    pub fn moments(self, mean: f64, std: f64) -> TargetMoments {
         let log_normal = |shift: f64| {
             let variance = std * std;
             let centre = (0.5 * variance + mean).exp();
-            Moments { mean: centre - shift, std: centre * variance.exp_m1().sqrt() }
+            TargetMoments { mean: centre - shift, std: centre * variance.exp_m1().sqrt() }
         };
         match self {
             Self::Log => log_normal(0.0),
@@ -125,7 +125,7 @@ impl Transform {
                 // About the median, so that the difference of squares is of numbers of its own size.
                 let centre = self.inverse(mean);
                 let [first, second] = self.integrate(mean, std, |y| [y - centre, (y - centre).powi(2)]);
-                Moments { mean: centre + first, std: (second - first * first).max(0.0).sqrt() }
+                TargetMoments { mean: centre + first, std: (second - first * first).max(0.0).sqrt() }
             }
         }
     }

@@ -65,12 +65,13 @@ impl Checker<'_> {
             self.check_tagged(node, &kinds, name, key);
             return;
         }
-        // Text or a mapping that says more: what is wrong in a mapping is told by its own schema.
-        let takes_mapping =
-            |option: &&&Json| resolve(self.root, option).get("type").and_then(Json::as_str) == Some("object");
-        if let (Value::Map(_), [mapping]) = (&node.value, &others.iter().filter(takes_mapping).collect::<Vec<_>>()[..])
+        // Text, or a mapping that says more: what is wrong is told by the one that is meant.
+        if let [text, mapping] = others[..]
+            && [text, mapping].map(|option| resolve(self.root, option)["type"].as_str())
+                == [Some("string"), Some("object")]
         {
-            self.check(node, mapping, name, key);
+            let meant = if matches!(node.value, Value::Map(_)) { mapping } else { text };
+            self.check(node, meant, name, key);
             return;
         }
         let fits = others.iter().any(|option| {

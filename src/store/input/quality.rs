@@ -31,12 +31,23 @@ pub struct ColumnQuality {
     pub first_invalid: Option<(PathBuf, u64)>,
     /// Whether rows without a value can be used all the same.
     pub fills_gaps: bool,
+    /// Whether it is a feature rather than the target.
+    pub is_feature: bool,
 }
 
 impl ColumnQuality {
-    pub(super) fn new(name: &str, fills_gaps: bool) -> Self {
+    pub(super) fn new(name: &str, is_feature: bool, fills_gaps: bool) -> Self {
         let (nulls, nans, infinities) = (0, 0, 0);
-        Self { name: name.to_owned(), nulls, nans, infinities, range: None, first_invalid: None, fills_gaps }
+        Self {
+            name: name.to_owned(),
+            nulls,
+            nans,
+            infinities,
+            range: None,
+            first_invalid: None,
+            fills_gaps,
+            is_feature,
+        }
     }
 
     pub fn invalid(&self) -> u64 {
@@ -100,11 +111,11 @@ pub fn check_quality(columns: &[ColumnQuality]) -> Result<(), StoreError> {
         let more = if more > 0 { format!(" and {more} more columns") } else { String::new() };
         detail = format!("{detail}; also in {}{more}", named.join(", "));
     }
-    let fillable = first.unusable() > first.infinities;
+    let fillable = first.is_feature && first.unusable() > first.infinities;
     let hint = if fillable {
         format!(
-            "remove or fill these rows before, or, of a feature, let the model do it: under `features`, `- {{ name: {}, \
-             missing: median }}` (or mean, or indicator, which also says where)",
+            "remove or fill these rows before, or let the model do it: write `{{ name: {}, missing: median }}` under `features` (or \
+             mean, or indicator, which also says where)",
             first.name
         )
     } else {

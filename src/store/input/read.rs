@@ -138,8 +138,8 @@ impl TableBuilder {
             let detail = format!("{rows} rows of {width} features do not fit into memory");
             return Err(StoreError::invalid(path, detail, "read fewer rows or columns, or use a larger machine"));
         }
-        let of_feature = |column: &FeatureColumn| ColumnQuality::new(&column.name, !column.missing.is_error());
-        let of_target = resolved.target.iter().map(|name| ColumnQuality::new(name, false));
+        let of_feature = |column: &FeatureColumn| ColumnQuality::new(&column.name, true, !column.missing.is_error());
+        let of_target = resolved.target.iter().map(|name| ColumnQuality::new(name, false, false));
         let quality = resolved.columns.iter().map(of_feature).chain(of_target).collect();
         let readers = resolved.columns.iter().map(FeatureReader::new).collect();
         let extra = vec![Vec::new(); resolved.extra.len()];

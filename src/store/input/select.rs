@@ -323,10 +323,13 @@ fn check_kind(first: &FileSummary, name: &str, kind: ColumnKind) -> Result<(), S
         return Ok(());
     }
     let (detail, hint) = match kind {
+        ColumnKind::Number if takes_kind(&column.data_type, ColumnKind::Category) => (
+            format!("its type {} is not a number", column.data_type),
+            "declare another `kind`, convert it to numbers, or leave it out of `features`",
+        ),
         ColumnKind::Number => (
             format!("its type {} is not a number", column.data_type),
-            "declare what it is under `features`, as `{ name: COLUMN, kind: category }` or `kind: timestamp`, convert it to \
-             numbers, or leave it out of `features` (list names, or use a narrower pattern)",
+            "convert it to numbers, or leave it out of `features` (list names, or use a narrower pattern)",
         ),
         ColumnKind::Boolean => (
             format!("its type {} does not say true or false", column.data_type),
