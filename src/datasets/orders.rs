@@ -131,7 +131,7 @@ fn table(orders: &[Order], first: usize) -> OrderColumns {
         ("region", Arc::new(StringArray::from_iter_values(orders.iter().map(|order| order.region)))),
         ("product", Arc::new(products)),
         ("ordered_at", Arc::new(TimestampMicrosecondArray::from_iter_values(times).with_timezone("UTC"))),
-        ("express", Arc::new(BooleanArray::from_iter(orders.iter().map(|order| Some(order.express))))),
+        ("express", Arc::new(orders.iter().map(|order| Some(order.express)).collect::<BooleanArray>())),
         ("quantity", Arc::new(Int32Array::from_iter_values(orders.iter().map(|order| order.quantity)))),
         ("discount", Arc::new(orders.iter().map(|order| order.discount).collect::<Float64Array>())),
         ("age", Arc::new(orders.iter().map(|order| order.age).collect::<Float64Array>())),

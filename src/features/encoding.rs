@@ -3,9 +3,9 @@
 use super::levels::LevelMeans;
 use super::parts::TimePart;
 use super::spec::{ColumnKind, FeatureColumn, Missing};
-use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 /// Rows as they are read: a number for every value, and the levels that numbers of categories stand for.
 #[derive(Debug, Clone, Copy)]
@@ -72,22 +72,16 @@ pub struct SeenValues {
 impl Encoding {
     /// Fits on training rows; `target` is what the model sees of it, `folds` are those in which means of levels are made.
     /// The second is what the training rows become: unlike other rows, they must not see their own targets.
-    pub fn fit(
-        columns: &[FeatureColumn],
-        rows: RawRows<'_>,
-        target: ArrayView1<'_, f64>,
-        folds: &[usize],
-    ) -> (Self, Array2<f64>) {
-        let target: Vec<f64> = target.to_vec();
+    pub fn fit(columns: &[FeatureColumn], rows: RawRows<'_>, target: &[f64], folds: &[usize]) -> (Self, Array2<f64>) {
         let mut fitted: Vec<ColumnEncoding> = Vec::new();
         let mut encoded: Vec<Vec<f64>> = Vec::new();
         for (place, column) in columns.iter().enumerate() {
             let values: Vec<f64> = rows.values.column(place).to_vec();
             let texts = rows.levels.get(place).map_or(&[][..], Vec::as_slice);
-            let encoder = Encoder::fit(column, &values, texts, &target);
+            let encoder = Encoder::fit(column, &values, texts, target);
             let mut own = encoder.apply(&values, texts).0;
             if let Encoder::TargetMean { levels, .. } = &encoder {
-                own = vec![LevelMeans::out_of_fold(&codes(&values, texts, levels), &target, levels.len(), folds)];
+                own = vec![LevelMeans::out_of_fold(&codes(&values, texts, levels), target, levels.len(), folds)];
             }
             let mut this = ColumnEncoding {
                 name: column.name.clone(),
@@ -288,9 +282,8 @@ fn levels_of(values: &[f64], texts: &[String]) -> Vec<String> {
             *used = true;
         }
     });
-    let levels: BTreeMap<&String, ()> =
-        texts.iter().zip(used).filter(|(_, used)| *used).map(|(t, _)| (t, ())).collect();
-    levels.into_keys().cloned().collect()
+    let levels: BTreeSet<&String> = texts.iter().zip(used).filter(|(_, used)| *used).map(|(text, _)| text).collect();
+    levels.into_iter().cloned().collect()
 }
 
 /// The number of each row's level among `levels`; none where it has no value, or another one.

@@ -123,7 +123,7 @@ fn metrics_by_hand() {
 #[test]
 fn names_of_metrics_never_change() {
     let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    insta::assert_snapshot!(names.join(" "), @"smse rmse mae mnll nlpd crps coverage_50 coverage_90 coverage_95 width_50 width_90 width_95 interval_score_95 pinball r2 rhat_log_likelihood ess_log_likelihood rhat_predictions ess_predictions acceptance variance_ratio rows_invalid share_outside_range nearest_distance_ratio");
+    insta::assert_snapshot!(names.join(" "), @"smse rmse mae mnll nlpd crps coverage_50 coverage_90 coverage_95 width_50 width_90 width_95 interval_score_95 pinball r2 rhat_log_likelihood ess_log_likelihood rhat_predictions ess_predictions acceptance variance_ratio rows_invalid share_outside_range share_missing share_unseen_levels nearest_distance_ratio");
     assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "each once");
     assert_eq!(headline(), "smse");
     let ranked = |rank: fn(&stride_pipe::eval::metrics::Metric) -> Option<u8>| {

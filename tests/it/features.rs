@@ -1,7 +1,7 @@
-//! Columns and targets on other scales, against scikit-learn, pandas and SciPy; `reference/make_encodings.py` writes the
+//! Columns and targets on other scales, against scikit-learn, pandas and `SciPy`; `reference/make_encodings.py` writes the
 //! figures.
 
-use ndarray::{Array1, Array2};
+use ndarray::Array2;
 use serde_json::Value;
 use stride_pipe::eval::metrics::{Predictions, ScaledPredictions, evaluate};
 use stride_pipe::eval::transform::{Transform, TransformName};
@@ -49,7 +49,7 @@ fn coded(labels: &[String]) -> (Array2<f64>, Vec<String>) {
 fn fit(column: FeatureColumn, labels: &[String], target: &[f64], folds: &[usize]) -> (Encoding, Array2<f64>) {
     let (values, levels) = coded(labels);
     let rows = RawRows { values: values.view(), levels: &[levels] };
-    Encoding::fit(&[column], rows, Array1::from(target.to_vec()).view(), folds)
+    Encoding::fit(&[column], rows, target, folds)
 }
 
 fn apply(encoding: &Encoding, labels: &[String]) -> (Array2<f64>, u64) {
@@ -91,7 +91,7 @@ fn many_levels_are_those_of_scikit_learn() {
 #[test]
 fn no_training_row_sees_its_own_target() {
     let codes: Vec<Option<usize>> = (0..60).map(|row| if row % 13 == 0 { None } else { Some((row * 7) % 9) }).collect();
-    let mut target: Vec<f64> = (0..60).map(|row| ((row * 5) % 11) as f64 / 3.0).collect();
+    let mut target: Vec<f64> = (0..60).map(|row| f64::from((row * 5) % 11) / 3.0).collect();
     let folds: Vec<usize> = (0..60).map(|row| (row * 3) % 5).collect();
     let encoded = LevelMeans::out_of_fold(&codes, &target, 9, &folds);
     for row in 0..60 {
@@ -138,7 +138,7 @@ fn gaps_are_filled_as_by_scikit_learn() {
         let (encoding, x) = Encoding::fit(
             &[FeatureColumn { missing, ..FeatureColumn::number("age") }],
             rows,
-            Array1::zeros(n).view(),
+            &vec![0.0; n],
             &vec![0; n],
         );
         close(&x.column(0).to_vec(), &numbers(&known[name]), 1e-12, name);
@@ -146,7 +146,7 @@ fn gaps_are_filled_as_by_scikit_learn() {
         assert_eq!(encoding.apply(rows).1.missing, [2]);
     }
     let indicator = FeatureColumn { missing: Missing::Indicator, ..FeatureColumn::number("age") };
-    let (encoding, x) = Encoding::fit(&[indicator], rows, Array1::zeros(n).view(), &vec![0; n]);
+    let (encoding, x) = Encoding::fit(&[indicator], rows, &vec![0.0; n], &vec![0; n]);
     assert_eq!(encoding.names(), ["age", "age.missing"]);
     for (row, expected) in x.outer_iter().zip(known["indicator"].as_array().unwrap()) {
         close(&row.to_vec(), &numbers(expected), 1e-12, "indicator");
@@ -160,8 +160,7 @@ fn times_are_those_of_pandas() {
     let n = micros.len();
     let table = Array2::from_shape_vec((n, 1), micros).unwrap();
     let rows = RawRows { values: table.view(), levels: &[Vec::new()] };
-    let (encoding, x) =
-        Encoding::fit(&[column("at", ColumnKind::Timestamp)], rows, Array1::zeros(n).view(), &vec![0; n]);
+    let (encoding, x) = Encoding::fit(&[column("at", ColumnKind::Timestamp)], rows, &vec![0.0; n], &vec![0; n]);
     let columns = known["columns"].as_object().unwrap();
     let names: Vec<String> = columns.keys().map(|name| format!("at.{name}")).collect();
     assert_eq!(encoding.names(), names);
@@ -176,7 +175,7 @@ fn parts_that_are_the_same_in_all_rows_are_left_out() {
     let day = 86_400e6;
     let table = Array2::from_shape_vec((3, 1), vec![0.0, day, 2.0 * day]).unwrap();
     let rows = RawRows { values: table.view(), levels: &[Vec::new()] };
-    let (encoding, _) = Encoding::fit(&[column("at", ColumnKind::Timestamp)], rows, Array1::zeros(3).view(), &[0; 3]);
+    let (encoding, _) = Encoding::fit(&[column("at", ColumnKind::Timestamp)], rows, &[0.0; 3], &[0; 3]);
     assert_eq!(encoding.names(), ["at.age", "at.weekday_sin", "at.weekday_cos"]);
 }
 

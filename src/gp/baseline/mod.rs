@@ -30,7 +30,7 @@ const LEAST_NOISE: f64 = 1e-8;
 pub enum Baseline {
     Mean(TargetMean),
     Ridge(Ridge),
-    Knn(NearestRows),
+    Knn(Box<NearestRows>),
 }
 
 impl Baseline {
@@ -87,6 +87,6 @@ impl From<Ridge> for Baseline {
 
 impl From<NearestRows> for Baseline {
     fn from(knn: NearestRows) -> Self {
-        Self::Knn(knn)
+        Self::Knn(Box::new(knn))
     }
 }

@@ -5,15 +5,10 @@ use crate::features::{Encoding, FeatureColumn, RawRows, SeenValues};
 use crate::gp::random::{StreamKey, permutation};
 use crate::stages::StageError;
 use crate::store::InputTable;
-use ndarray::{Array2, ArrayView1, Axis};
+use ndarray::{Array2, Axis};
 
 /// Fits on these rows of the table, with their targets as the model sees them; and the rows, encoded.
-pub(super) fn fit(
-    table: &InputTable,
-    rows: &[usize],
-    target: ArrayView1<'_, f64>,
-    key: &StreamKey,
-) -> (Encoding, Array2<f64>) {
+pub(super) fn fit(table: &InputTable, rows: &[usize], target: &[f64], key: &StreamKey) -> (Encoding, Array2<f64>) {
     let values = table.features.select(Axis(0), rows);
     // Which fold the means of levels of a row are made without.
     let mut folds = vec![0; rows.len()];
@@ -70,6 +65,6 @@ pub(super) fn columns_of(table: &InputTable) -> Vec<String> {
         return table.feature_names.clone();
     }
     let rows: Vec<usize> = (0..table.row_count).collect();
-    let target = table.target.clone().unwrap_or_else(|| ndarray::Array1::zeros(table.row_count));
-    fit(table, &rows, target.view(), &StreamKey::new(0)).0.names()
+    let target = table.target.as_ref().map_or_else(|| vec![0.0; table.row_count], |target| target.to_vec());
+    fit(table, &rows, &target, &StreamKey::new(0)).0.names()
 }

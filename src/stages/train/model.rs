@@ -58,7 +58,7 @@ pub fn fit(
     let y = target.select(Axis(0), &fold.train);
     let transform = transform.fit(&y.to_vec());
     let y = transform.map_or_else(|| y.clone(), |transform| y.mapv(|y| transform.forward(y)));
-    let (encoding, own) = encoding::fit(table, &fold.train, y.view(), &key.with("encode"));
+    let (encoding, own) = encoding::fit(table, &fold.train, &y.to_vec(), &key.with("encode"));
     let feature_names = encoding.names();
     check_features(stage, &feature_names)?;
     let scaling = Scaling::fit(own.view(), y.view(), stage.scale.features);
