@@ -22,6 +22,24 @@ pub struct Prediction {
     pub global_mean: Option<Array1<f64>>,
 }
 
+impl Prediction {
+    /// Of rows that were given in another order: entry i is that of row `order[i]`.
+    #[must_use]
+    pub(crate) fn of_ordered(self, order: &[usize]) -> Self {
+        let put_back = |values: Array1<f64>| {
+            let mut own = Array1::zeros(values.len());
+            order.iter().zip(&values).for_each(|(row, value)| own[*row] = *value);
+            own
+        };
+        Self {
+            mean: put_back(self.mean),
+            latent_variance: self.latent_variance.map(put_back),
+            nearest: self.nearest.map(put_back),
+            global_mean: self.global_mean.map(put_back),
+        }
+    }
+}
+
 /// What is predicted of the rows of a tile.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tile {

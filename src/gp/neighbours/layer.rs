@@ -5,6 +5,7 @@
 //! for granted what the global model has learned by heart.
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
+use rayon::prelude::*;
 
 use super::conditional::{Conditional, Site, Sites};
 use super::fit::{NoiseRule, fit};
@@ -182,6 +183,15 @@ impl LocalLayer {
             }
         }
         Ok(Tile { mean, variance: latent, nearest, global })
+    }
+
+    /// An order in which rows that are near each other follow each other.
+    pub fn near_order(&self, rows: &Sites<'_>) -> Vec<usize> {
+        let leaf = |room: &mut SearchRoom, row: usize| (self.index.leaf(rows.at(row).point, room), row);
+        let mut order: Vec<(usize, usize)> =
+            (0..rows.points.nrows()).into_par_iter().map_init(SearchRoom::default, leaf).collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, row)| row).collect()
     }
 
     fn known(&self) -> Sites<'_> {

@@ -14,8 +14,10 @@ mod lanes;
 mod layer;
 mod likelihood;
 mod lists;
+mod looks;
 mod options;
 mod search;
+mod shortlist;
 
 pub(crate) use conditional::Sites;
 pub(crate) use fit::best_kernel;

@@ -17,6 +17,9 @@ use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::filled;
 use crate::gp::random::StreamKey;
 
+/// From so many rows on, to bring them into order costs less than it saves.
+const ORDERED_ROWS: usize = 1000;
+
 impl DeepGp {
     /// The same model with a local layer fitted to the training rows x: `[n, d]`, y: `[n]`, where that is better than the
     /// model alone.
@@ -107,6 +110,18 @@ impl DeepGp {
         self.parts.local = None;
         self.components.iter_mut().for_each(|component| component.local = None);
         self
+    }
+
+    /// An order of many rows x: `[p, d]` in which those that are near each other follow each other: they have neighbours in
+    /// common, which are in the processor's cache by then.
+    pub(super) fn near_order(&self, x: ArrayView2<'_, f64>) -> Result<Option<Vec<usize>>, GpError> {
+        let Some((component, Some(local))) = self.components.first().map(|first| (first, &first.local)) else {
+            return Ok(None);
+        };
+        if x.nrows() < ORDERED_ROWS || x.ncols() != self.design.x_centre.len() {
+            return Ok(None);
+        }
+        Ok(Some(local.near_order(&self.places(component, x)?.sites())))
     }
 
     /// Noise variance of a prediction's target.

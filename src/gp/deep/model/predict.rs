@@ -1,6 +1,6 @@
 //! Predictions of the mixture.
 
-use ndarray::{Array2, ArrayView2, s};
+use ndarray::{Array2, ArrayView2, Axis, s};
 
 use super::DeepGp;
 use super::component::NewRows;
@@ -24,7 +24,13 @@ impl DeepGp {
     ///
     /// Mean of the particles' means; mean of their variances plus the variance of their means.
     pub fn predict(&self, x_star: ArrayView2<'_, f64>, variance: bool) -> Result<Prediction, GpError> {
-        in_tiles(x_star, &self.design.x_centre, variance, |rows, count| self.predict_tile(rows, count, variance))
+        let in_tiles = |x: ArrayView2<'_, f64>| {
+            in_tiles(x, &self.design.x_centre, variance, |rows, count| self.predict_tile(rows, count, variance))
+        };
+        match self.near_order(x_star)? {
+            Some(order) => Ok(in_tiles(x_star.select(Axis(0), &order).view())?.of_ordered(&order)),
+            None => in_tiles(x_star),
+        }
     }
 
     fn predict_tile(&self, rows: Array2<f64>, count: usize, variance: bool) -> Result<Tile, GpError> {
