@@ -3,17 +3,18 @@
 //! Data flow, and the order in which to read the code:
 //!
 //! ```text
-//! fashion.yaml ─▶ pipeline ─▶ engine ◀──▶ stages ─▶ gp, eval
+//! fashion.yaml ─▶ pipeline ─▶ engine ◀──▶ stages ─▶ gp, eval, features
 //!                                │          └────▶ report
 //!                                └─▶ tables ─▶ store ─▶ results/
 //! ```
 //!
-//! `gp` and `eval` are pure mathematics: `eval` uses nothing else of the crate, `gp` only `eval`; `tests/` checks who uses whom.
+//! `gp`, `eval` and `features` are pure mathematics: `eval` and `features` use nothing else of the crate, `gp` only `eval`; `tests/` checks who uses whom.
 
 pub mod cli;
 pub mod datasets;
 pub mod engine;
 pub mod eval;
+pub mod features;
 pub mod fit;
 pub mod gp;
 pub mod import;

@@ -5,6 +5,7 @@ use super::run::{WorkArgs, alarms, command_line, duration, usage};
 use super::signals;
 use super::{print, summary};
 use crate::engine::{Resume, RunError, RunFailure, RunOptions, Selected};
+use crate::eval::transform::TransformName;
 use crate::fit::{
     self, ColumnChoice, ColumnWishes, FitFailure, FitRequest, FittedPipeline, METRICS, MethodSearch, SplitChoice,
     Trial, TrialOutcome,
@@ -194,7 +195,11 @@ fn methods<'a>(trials: &'a [Trial], best: &'a Trial) -> Vec<&'a str> {
 /// What was made of the columns.
 pub(super) fn described(data: &Path, columns: &ColumnChoice) -> String {
     let mut out = format!("{}: {} rows, {} columns\n", data.display(), columns.rows, columns.columns);
-    let _ = writeln!(out, "  target    {}", cell(&columns.target));
+    let scale = match columns.transform {
+        TransformName::None => String::new(),
+        transform => format!(", modelled as {}: it is skewed", transform.name()),
+    };
+    let _ = writeln!(out, "  target    {}{scale}", cell(&columns.target));
     let _ = writeln!(
         out,
         "  key       {}",
@@ -204,6 +209,11 @@ pub(super) fn described(data: &Path, columns: &ColumnChoice) -> String {
     let more = columns.features.len().saturating_sub(SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let _ = writeln!(out, "  features  {}: {}{more}", columns.features.len(), shown.join(", "));
+    let gaps: Vec<String> =
+        columns.declared.iter().filter(|one| !one.missing.is_error()).map(|one| cell(&one.name)).collect();
+    if !gaps.is_empty() {
+        let _ = writeln!(out, "  gaps      {}: filled with the mean, and a column that says where", gaps.join(", "));
+    }
     for left in columns.left_out.iter().take(MOST_LEFT_OUT) {
         let advice = left.reason.advice().map_or_else(String::new, |advice| format!("; {advice}"));
         let _ = writeln!(out, "  left out  {}: {}{advice}", cell(&left.name), left.reason);

@@ -2,9 +2,10 @@
 
 use super::exit::Failure;
 use super::print;
-use crate::datasets::{steps2d, toy1d};
+use crate::datasets::{orders, steps2d, toy1d};
 use crate::store::write_columns;
 use clap::{Args as ClapArgs, Subcommand};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Arguments of `generate`.
@@ -34,6 +35,18 @@ enum Dataset {
         #[arg(long, value_name = "FILE")]
         output: PathBuf,
     },
+    /// 20,000 made-up orders of a shop: categories, dates, customers, gaps, log-normal amounts, weights
+    Orders {
+        /// Seed of everything
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The Parquet file to write
+        #[arg(long, value_name = "FILE")]
+        output: PathBuf,
+        /// A further file: the orders of the next day, with products, a region and columns that are new
+        #[arg(long, value_name = "FILE")]
+        next: Option<PathBuf>,
+    },
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
@@ -47,6 +60,16 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             let sample = steps2d::sample(*seed);
             write_columns(output, sample.columns())?;
             print(&format!("{}: {} rows\n", output.display(), sample.x.len()))
+        }
+        Dataset::Orders { seed, output, next } => {
+            let (year, day) = orders::columns(*seed);
+            write_columns(output, year)?;
+            let mut text = format!("{}: {} rows\n", output.display(), orders::ORDERS);
+            if let Some(next) = next {
+                write_columns(next, day)?;
+                let _ = writeln!(text, "{}: {} rows", next.display(), orders::NEXT);
+            }
+            print(&text)
         }
     }
 }

@@ -5,6 +5,7 @@ mod versions;
 
 use super::exit::{self, Failure};
 use super::{TextOrJson, print, print_raw};
+use crate::eval::transform::Transform;
 use crate::store::{ModelFile, ModelMeta, Tensor};
 use crate::text::{cell, one_line};
 use clap::{Args as ClapArgs, Subcommand};
@@ -80,12 +81,13 @@ fn text(model: &ModelFile) -> String {
         let short = input.sha256.get(..12).unwrap_or(&input.sha256);
         line("input", &format!("{} ({} rows, sha256 {short}…)", input.path, input.rows));
     }
-    line(
-        "target",
-        &format!("mean {}, standard deviation {}", number(meta.target_scaling.mean), number(meta.target_scaling.std)),
-    );
+    let scale =
+        meta.target_transform.map_or_else(String::new, |transform| format!(" of its {}", scale_name(transform)));
+    let (mean, std) = (number(meta.target_scaling.mean), number(meta.target_scaling.std));
+    line("target", &format!("mean {mean}, standard deviation {std}{scale}"));
     if let Some(variance) = meta.predictive_variance {
-        line("predicts within", &format!("{} (standard deviation at training rows)", number(variance.sqrt())));
+        let std = number(variance.sqrt());
+        line("predicts within", &format!("{std} (standard deviation{scale} at training rows)"));
     }
     if let Some(published) = &meta.published {
         line("published", &format!("because {}", published.condition));
@@ -114,8 +116,29 @@ fn text(model: &ModelFile) -> String {
     if let Some(published) = &meta.published {
         values(&mut out, "metrics of test rows", published.metrics.iter().map(|(name, value)| (name, *value)));
     }
+    columns(&mut out, meta);
     features(&mut out, meta);
     out
+}
+
+/// The scale on which a target is modelled, in words.
+fn scale_name(transform: Transform) -> String {
+    match transform {
+        Transform::Log => "logarithm".to_owned(),
+        Transform::Log1p => "log1p".to_owned(),
+        Transform::YeoJohnson { lambda } => format!("Yeo-Johnson power {}", number(lambda)),
+    }
+}
+
+/// The columns that the model takes, and what they become; nothing where they are taken as they are.
+fn columns(out: &mut String, meta: &ModelMeta) {
+    let Some(encoding) = &meta.columns else { return };
+    let names: Vec<String> = encoding.columns.iter().map(|column| cell(&column.name)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(14);
+    let _ = writeln!(out, "\n{} columns of the input", names.len());
+    for (name, column) in names.iter().zip(&encoding.columns) {
+        let _ = writeln!(out, "  {name:<width$}  {:<9}  {}", column.kind.name(), column.becomes());
+    }
 }
 
 /// What a deep model is made of, from the options it was trained with; nothing for other models.

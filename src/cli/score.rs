@@ -205,6 +205,14 @@ fn report(args: &Args, summary: &ScoreSummary, elapsed: Duration) -> Result<(), 
     if outside.len() > SHOWN {
         let _ = writeln!(text, "  outside the training range: {} more features", outside.len() - SHOWN);
     }
+    for (name, (missing, unseen)) in summary.columns.iter().zip(tally.seen_shares()) {
+        if let Some(share) = unseen.filter(|share| *share > 0.0) {
+            let _ = writeln!(text, "  levels that training has not seen: {name} in {:.2} % of the rows", 100.0 * share);
+        }
+        if let Some(share) = missing.filter(|share| *share > 0.0) {
+            let _ = writeln!(text, "  no value: {name} in {:.2} % of the rows", 100.0 * share);
+        }
+    }
     if let (Some(results), Some(run_id)) = (&args.results, &summary.run_id) {
         let _ = writeln!(text, "run {run_id}: {}/metrics/pipeline={}/", results.display(), args.name);
     }

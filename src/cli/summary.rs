@@ -81,7 +81,9 @@ pub(super) fn table(stage: &str, titles: &[String], rows: &[(&str, Vec<String>)]
 /// What a column is called; errors are in the units of the target, which says what that is.
 fn title(metric: &Metric, plan: &Plan) -> String {
     let stages = plan.cases.iter().flat_map(|case| &case.stages);
-    let target = stages.filter_map(|stage| (stage.stage.as_ref() as &dyn Any).downcast_ref::<Ingest>()?.target.clone());
+    let target = stages.filter_map(|stage| {
+        (stage.stage.as_ref() as &dyn Any).downcast_ref::<Ingest>()?.target_name().map(str::to_owned)
+    });
     let targets: BTreeSet<String> = target.collect();
     title_with(metric, targets.first().filter(|_| targets.len() == 1).map(String::as_str))
 }

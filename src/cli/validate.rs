@@ -117,11 +117,13 @@ fn line(column: &Inspected, width: usize, types: usize) -> String {
 /// What stands out in a column.
 fn remarks(column: &Inspected) -> String {
     if let Some(quality) = &column.quality {
-        return match (quality.invalid() > 0, quality.is_constant()) {
-            (true, _) => "unusable values".to_owned(),
-            (false, true) => "constant".to_owned(),
-            (false, false) => String::new(),
+        let state = match (quality.unusable() > 0, quality.is_constant()) {
+            (true, _) => Some("unusable values".to_owned()),
+            (false, true) => Some("constant".to_owned()),
+            (false, false) => None,
         };
+        let becomes = column.becomes.as_ref().map(|becomes| format!("→ {becomes}"));
+        return state.into_iter().chain(column.span.clone()).chain(becomes).collect::<Vec<_>>().join(", ");
     }
     if let Some(span) = &column.span {
         return span.clone();

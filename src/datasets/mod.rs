@@ -1,6 +1,7 @@
-//! Sample data made from formulas: the functions of the paper, and one to start with.
+//! Sample data made from formulas: the functions of the paper, one to start with, and orders as company data are.
 
 pub mod hills;
+pub mod orders;
 mod random;
 pub mod steps2d;
 pub mod toy1d;

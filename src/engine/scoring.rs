@@ -68,6 +68,8 @@ pub struct ScoreSummary {
     pub tally: Tally,
     /// The features, in the order of the counts.
     pub features: Vec<String>,
+    /// The columns of the input that they are made of.
+    pub columns: Vec<String>,
     pub method: String,
     /// What there is to say of the rows, and the conditions that hold.
     pub warnings: Vec<String>,
@@ -123,12 +125,13 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
         !cancel.is_set()
     };
     let tally = scorer.run(chunks, &files, vec![sink], &mut progress).map_err(failed)?;
-    let (features, method) = (scorer.features().to_vec(), scorer.method().to_owned());
-    let drift = tally.metrics(&features, &method, "score", 0);
+    let (features, columns) = (scorer.features().to_vec(), scorer.input_names());
+    let method = scorer.method().to_owned();
+    let drift = tally.metrics(&features, &columns, &method, "score", 0);
     let mut warnings: Vec<String> = tally.warning(request.on_invalid).into_iter().collect();
     warnings.extend(request.watch.unknown(&drift));
     let held = request.watch.held(&drift);
-    let mut summary = ScoreSummary { tally, features, method, warnings, held, run_id: None };
+    let mut summary = ScoreSummary { tally, features, columns, method, warnings, held, run_id: None };
     if let (Some(noting), Some(run_id)) = (&request.noting, run_id) {
         let model = FileRecord { path: model_path(&request.model).display().to_string(), sha256, rows: None };
         noting.write(request, &summary, model, (&run_id, &mut spans))?;

@@ -59,7 +59,7 @@ impl ScoringRecord {
         let spec_hash = hex(&Sha256::digest(&resolved));
         let footer = Footer { version: VERSION.to_owned(), spec_hash: spec_hash.clone(), seed: 0 };
         let mut files = vec![FileRecord::file(&results, &write_resolved(&results, run_id, &resolved)?)];
-        let mut metrics = summary.tally.metrics(&summary.features, &summary.method, "score", 0);
+        let mut metrics = summary.tally.metrics(&summary.features, &summary.columns, &summary.method, "score", 0);
         for row in &mut metrics {
             (row.run_id, row.stage, row.case) = (run_id.to_string(), STAGE.to_owned(), CASE.to_owned());
         }

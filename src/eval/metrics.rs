@@ -2,7 +2,10 @@
 
 use super::EvalError;
 use super::conformal::Calibration;
-use super::normal::{normal_cdf, normal_density, normal_quantile};
+use super::distribution::RowPrediction;
+use super::normal::{normal_cdf, normal_quantile};
+
+pub use super::distribution::ScaledPredictions;
 
 /// Predictions of the test rows of one fold, in the target's own units.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +18,8 @@ pub struct Predictions<'a> {
     pub noise_variance: Option<f64>,
     /// What intervals are calibrated by; none for those of the normal distribution.
     pub calibration: Option<&'a Calibration>,
+    /// Where the target is modelled on another scale: what is normal there.
+    pub on_scale: Option<ScaledPredictions<'a>>,
 }
 
 /// All there is to know about a metric. What is computed, checked, stored, printed and drawn goes by this table.
@@ -123,12 +128,12 @@ pub const METRICS: &[Metric] = &[
     Metric {
         headline: Some(5),
         printed: Some((3, "NLPD")),
-        ..lower("nlpd", "negative log predictive density", |p| over_rows(p, nlpd))
+        ..lower("nlpd", "negative log predictive density", |p| over_rows(p, |row| row.nlpd(row.std)))
     },
     Metric {
         headline: Some(4),
         caption: Some("CRPS"),
-        ..lower("crps", "continuous ranked probability score", |p| over_rows(p, crps))
+        ..lower("crps", "continuous ranked probability score", |p| over_rows(p, RowPrediction::crps))
     },
     coverage("coverage_50", 0.5, |p| share_inside(p, 0.5)),
     coverage("coverage_90", 0.9, |p| share_inside(p, 0.9)),
@@ -193,6 +198,18 @@ pub const METRICS: &[Metric] = &[
         better: Better::Lower,
         format: NumberFormat::Percent,
         ..other("share_outside_range", "share of rows outside the range of training")
+    },
+    Metric {
+        source: MetricSource::Drift,
+        better: Better::Lower,
+        format: NumberFormat::Percent,
+        ..other("share_missing", "share of rows without a value in this column")
+    },
+    Metric {
+        source: MetricSource::Drift,
+        better: Better::Lower,
+        format: NumberFormat::Percent,
+        ..other("share_unseen_levels", "share of rows whose level of this category training has not seen")
     },
     Metric {
         source: MetricSource::Drift,
@@ -295,14 +312,26 @@ fn smse(predictions: &Predictions<'_>) -> Option<f64> {
 
 // The paper's mean negative log-likelihood: only the noise of the model counts as uncertainty.
 fn mnll(predictions: &Predictions<'_>) -> Option<f64> {
+    if let Some(on) = &predictions.on_scale {
+        return over_rows(predictions, |row| row.nlpd(on.noise_std));
+    }
     let noise = predictions.noise_variance.filter(|noise| *noise > 0.0)?;
     Some(0.5 * (std::f64::consts::TAU * noise).ln() + mse(predictions)? / (2.0 * noise))
 }
 
-// Mean over the rows of a function of target, mean and standard deviation.
-fn over_rows(predictions: &Predictions<'_>, value: impl Fn(f64, f64, f64) -> f64) -> Option<f64> {
+// Mean over the rows of a function of target and distribution.
+fn over_rows(predictions: &Predictions<'_>, value: impl Fn(&RowPrediction) -> f64) -> Option<f64> {
+    if let Some(ScaledPredictions { transform, mean, std, .. }) = predictions.on_scale {
+        let rows = predictions.y_true.iter().zip(mean).zip(std);
+        return average(rows.map(|((y, mean), std)| {
+            let (at, transform) = (transform.forward(*y), Some(transform));
+            value(&RowPrediction { y: *y, at, mean: *mean, std: *std, transform })
+        }));
+    }
     let rows = predictions.y_true.iter().zip(predictions.y_mean).zip(predictions.y_std?);
-    average(rows.map(|((y, mean), std)| value(*y, *mean, *std)))
+    average(
+        rows.map(|((y, mean), std)| value(&RowPrediction { y: *y, at: *y, mean: *mean, std: *std, transform: None })),
+    )
 }
 
 fn share_inside(predictions: &Predictions<'_>, level: f64) -> Option<f64> {
@@ -311,15 +340,15 @@ fn share_inside(predictions: &Predictions<'_>, level: f64) -> Option<f64> {
         return over_intervals(predictions, level, inside);
     }
     let q = normal_quantile(0.5 + 0.5 * level);
-    over_rows(predictions, |y, mean, std| f64::from(u8::from((y - mean).abs() <= q * std)))
+    over_rows(predictions, |row| f64::from(u8::from((row.at - row.mean).abs() <= q * row.std)))
 }
 
 fn mean_width(predictions: &Predictions<'_>, level: f64) -> Option<f64> {
-    if predictions.calibration.is_some() {
+    if predictions.calibration.is_some() || predictions.on_scale.is_some() {
         return over_intervals(predictions, level, |_, low, high| high - low);
     }
     let q = normal_quantile(0.5 + 0.5 * level);
-    over_rows(predictions, |_, _, std| 2.0 * q * std)
+    over_rows(predictions, |row| 2.0 * q * row.std)
 }
 
 // Gneiting and Raftery: the width, and 2/α times how far a value lies outside.
@@ -336,9 +365,9 @@ fn pinball(predictions: &Predictions<'_>) -> Option<f64> {
         .map(|step| f64::from(step) / f64::from(STEPS))
         .map(|p| (p, score_quantile(predictions.calibration, p)))
         .collect();
-    over_rows(predictions, |y, mean, std| {
+    over_rows(predictions, |row| {
         let loss = |(p, z): &(f64, f64)| {
-            let error = y - z.mul_add(std, mean);
+            let error = row.y - row.quantile(*z);
             if error < 0.0 { (p - 1.0) * error } else { p * error }
         };
         quantiles.iter().map(loss).sum::<f64>() / quantiles.len() as f64
@@ -349,7 +378,7 @@ fn pinball(predictions: &Predictions<'_>) -> Option<f64> {
 fn over_intervals(predictions: &Predictions<'_>, level: f64, value: impl Fn(f64, f64, f64) -> f64) -> Option<f64> {
     let (low, high) = (0.5 * (1.0 - level), f64::midpoint(1.0, level));
     let (low, high) = (score_quantile(predictions.calibration, low), score_quantile(predictions.calibration, high));
-    over_rows(predictions, |y, mean, std| value(y, low.mul_add(std, mean), high.mul_add(std, mean)))
+    over_rows(predictions, |row| value(row.y, row.quantile(low), row.quantile(high)))
 }
 
 /// How many predicted standard deviations the quantile p of a target lies above its mean.
@@ -360,18 +389,4 @@ pub fn score_quantile(calibration: Option<&Calibration>, p: f64) -> f64 {
 /// The share of its predicted distribution that lies below a target.
 pub fn share_below(calibration: Option<&Calibration>, score: f64) -> f64 {
     calibration.map_or_else(|| normal_cdf(score), |calibration| calibration.share_below(score))
-}
-
-fn nlpd(y: f64, mean: f64, std: f64) -> f64 {
-    let z = (y - mean) / std;
-    0.5 * std::f64::consts::TAU.ln() + std.ln() + 0.5 * z * z
-}
-
-// σ [z(2Φ(z) − 1) + 2φ(z) − 1/√π]; its limit for a certain prediction is the absolute error.
-fn crps(y: f64, mean: f64, std: f64) -> f64 {
-    if std == 0.0 {
-        return (y - mean).abs();
-    }
-    let z = (y - mean) / std;
-    std * (z * (2.0 * normal_cdf(z) - 1.0) + 2.0 * normal_density(z) - 1.0 / std::f64::consts::PI.sqrt())
 }

@@ -2,10 +2,12 @@
 
 pub mod chains;
 pub mod conformal;
+mod distribution;
 pub mod folds;
 pub mod metrics;
 pub mod normal;
 pub mod paired;
+pub mod transform;
 
 use thiserror::Error;
 

@@ -1,7 +1,12 @@
 //! Looks at the columns of an input: which can be features, which identifies the rows, what is left out and why.
 
 use super::reason::{OmittedColumn, Reason};
-use crate::store::input::{ColumnInfo, ColumnQuality, LARGEST, SMALLEST, check_unique_keys, is_key, is_number};
+use crate::eval::transform::TransformName;
+use crate::features::spec::ONE_HOT;
+use crate::features::{ColumnKind, Missing};
+use crate::store::input::{
+    ColumnInfo, ColumnQuality, DeclaredColumn, LARGEST, SMALLEST, check_unique_keys, inferred_kind, is_key, is_number,
+};
 use crate::store::{InputSchema, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
 use crate::text::one_line;
 use ndarray::{ArrayView1, Axis};
@@ -35,8 +40,14 @@ pub struct ColumnChoice {
     /// How many columns the input has.
     pub columns: usize,
     pub target: String,
+    /// The scale on which the target is modelled.
+    pub transform: TransformName,
     pub key: Option<String>,
     pub features: Vec<String>,
+    /// What has to be said of features beside their names.
+    pub declared: Vec<DeclaredColumn>,
+    /// How many numbers a model sees of a row.
+    pub width: usize,
     /// `features` as they are written down: names, and patterns for columns that are numbered.
     pub written: Vec<String>,
     pub left_out: Vec<OmittedColumn>,
@@ -50,12 +61,14 @@ pub fn choose(path: &Path, target: &str, wishes: &ColumnWishes) -> Result<Column
     check_names(&schema, target, wishes)?;
     let others = |column: &&ColumnInfo| column.name != target;
     let excluded = |column: &ColumnInfo| wishes.exclude.contains(&column.name);
-    let (mut numbers, mut texts, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut numbers, mut times, mut texts, mut left_out) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for column in schema.columns().iter().filter(others) {
         if excluded(column) {
             left_out.push(OmittedColumn::new(&column.name, Reason::Asked));
         } else if is_number(&column.data_type) && !column.partition {
             numbers.push(column.clone());
+        } else if inferred_kind(&column.data_type) == Some(ColumnKind::Timestamp) && !column.partition {
+            times.push(column.clone());
         } else {
             texts.push(column.clone());
         }
@@ -64,7 +77,7 @@ pub fn choose(path: &Path, target: &str, wishes: &ColumnWishes) -> Result<Column
         |column: &&ColumnInfo| !column.partition && is_key(&column.data_type) && schema.rows() <= MOST_ROWS_OF_TEXT;
     let selection = Selection {
         key: wishes.key.clone(),
-        features: names(numbers.iter().filter(|column| Some(&column.name) != wishes.key.as_ref())),
+        features: names(numbers.iter().chain(&times).filter(|column| Some(&column.name) != wishes.key.as_ref())),
         target: Some(target.to_owned()),
         extra: names(texts.iter().filter(looked_at).filter(|column| Some(&column.name) != wishes.key.as_ref())),
         ..Selection::default()
@@ -73,16 +86,17 @@ pub fn choose(path: &Path, target: &str, wishes: &ColumnWishes) -> Result<Column
     check_target(path, &table, target)?;
     check_unique_keys(&table)?;
     let key = wishes.key.clone().or_else(|| find_key(&table, &numbers));
-    left_out.extend(texts.iter().filter(|column| Some(&column.name) != key.as_ref()).map(|column| {
-        let values = table.extra.get(&column.name).map(|values| values.iter().flatten().collect::<HashSet<_>>());
-        let reason = match values {
-            // Formats without types write dates as text.
-            Some(values) if !values.is_empty() && values.iter().all(|value| is_date(value)) => Reason::Time,
-            values => Reason::of_type(column, values.map(|values| values.len())),
-        };
-        OmittedColumn::new(&column.name, reason)
-    }));
-    let (mut features, mut notes) = (Vec::new(), Vec::new());
+    let (mut features, mut notes, mut declared, mut width) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for column in texts.iter().filter(|column| Some(&column.name) != key.as_ref()) {
+        match of_text(column, table.extra.get(&column.name).map(Vec::as_slice)) {
+            Ok((declaration, numbers)) => {
+                declared.extend(declaration);
+                width += numbers;
+                features.push(column.name.clone());
+            }
+            Err(reason) => left_out.push(OmittedColumn::new(&column.name, reason)),
+        }
+    }
     for (column, quality) in table.features.axis_iter(Axis(1)).zip(&table.quality) {
         let name = &quality.name;
         if Some(name) == key.as_ref() {
@@ -97,8 +111,15 @@ pub fn choose(path: &Path, target: &str, wishes: &ColumnWishes) -> Result<Column
             continue;
         }
         notes.extend(note(name, &column, &table));
+        width += if times.iter().any(|time| time.name == *name) { NUMBERS_OF_TIME } else { 1 };
+        if quality.invalid() > 0 {
+            declared.push(with_gaps(name, None));
+            width += 1;
+        }
         features.push(name.clone());
     }
+    let place = |name: &String| schema.columns().iter().position(|column| column.name == *name);
+    features.sort_by_key(place);
     if features.is_empty() {
         return Err(no_features(path, &left_out));
     }
@@ -107,7 +128,64 @@ pub fn choose(path: &Path, target: &str, wishes: &ColumnWishes) -> Result<Column
     left_out.sort_by_key(|left| order.get(left.name.as_str()).copied());
     let written = abbreviate(&features, schema.columns());
     let (rows, columns) = (table.row_count, schema.columns().len());
-    Ok(ColumnChoice { rows, columns, target: target.to_owned(), key, features, written, left_out, notes })
+    let transform = table.target.as_ref().map_or(TransformName::None, |target| scale_of(&target.view()));
+    let target = target.to_owned();
+    Ok(ColumnChoice { rows, columns, target, transform, key, features, declared, width, written, left_out, notes })
+}
+
+/// Numbers that a model sees of a time, about.
+const NUMBERS_OF_TIME: usize = 5;
+/// Skewness from which a target is modelled by its logarithm, if that makes it less than half as skewed.
+const SKEWED: f64 = 1.0;
+
+fn with_gaps(name: &str, kind: Option<ColumnKind>) -> DeclaredColumn {
+    DeclaredColumn { name: name.to_owned(), kind, missing: Missing::Indicator, one_hot: None }
+}
+
+/// What is to be said of a column of text as a feature, and how many numbers it becomes; or why it is none.
+fn of_text(column: &ColumnInfo, values: Option<&[Option<String>]>) -> Result<(Option<DeclaredColumn>, usize), Reason> {
+    let Some(values) = values else { return Err(Reason::of_type(column, None)) };
+    let levels: HashSet<&String> = values.iter().flatten().collect();
+    let gaps = values.iter().any(Option::is_none);
+    let missing = if gaps { Missing::Indicator } else { Missing::Error };
+    let extra = usize::from(gaps);
+    // Formats without types write dates as text.
+    if !levels.is_empty() && levels.iter().all(|value| is_date(value)) {
+        let kind = Some(ColumnKind::Timestamp);
+        let declared = DeclaredColumn { name: column.name.clone(), kind, missing, one_hot: None };
+        return Ok((Some(declared), NUMBERS_OF_TIME + extra));
+    }
+    if inferred_kind(&column.data_type) != Some(ColumnKind::Category) || column.partition {
+        return Err(Reason::of_type(column, Some(levels.len())));
+    }
+    if levels.len() < 2 {
+        return Err(Reason::Constant);
+    }
+    // Where hardly any level comes twice, there is nothing to learn from it.
+    if 2 * levels.len() > values.len() {
+        return Err(Reason::Text { levels: Some(levels.len()) });
+    }
+    let numbers = if levels.len() <= ONE_HOT as usize { levels.len() } else { 1 };
+    Ok((gaps.then(|| with_gaps(&column.name, None)), numbers + extra))
+}
+
+/// The logarithm for targets that are positive and skewed, if it makes them less than half as skewed; of one more where some
+/// are zero.
+fn scale_of(target: &ArrayView1<'_, f64>) -> TransformName {
+    let least = target.iter().copied().fold(f64::INFINITY, f64::min);
+    let (name, scaled): (TransformName, fn(f64) -> f64) = match least {
+        least if least > 0.0 => (TransformName::Log, f64::ln),
+        0.0 => (TransformName::Log1p, f64::ln_1p),
+        _ => return TransformName::None,
+    };
+    let (own, other) = (skewness(target), skewness(&target.mapv(scaled).view()));
+    if own > SKEWED && other.abs() < 0.5 * own { name } else { TransformName::None }
+}
+
+fn skewness(values: &ArrayView1<'_, f64>) -> f64 {
+    let mean = values.mean().unwrap_or(0.0);
+    let moment = |power: i32| values.iter().map(|value| (value - mean).powi(power)).sum::<f64>() / values.len() as f64;
+    moment(3) / moment(2).powf(1.5)
 }
 
 fn names<'a>(columns: impl Iterator<Item = &'a ColumnInfo>) -> Vec<String> {
@@ -163,7 +241,7 @@ fn no_features(path: &Path, left_out: &[OmittedColumn]) -> StoreError {
 /// Why numbers are no feature.
 fn unusable(quality: &ColumnQuality, column: &ArrayView1<'_, f64>, table: &InputTable) -> Option<Reason> {
     let rows = table.row_count as u64;
-    if quality.invalid() > 0 {
+    if quality.infinities > 0 || quality.invalid() == rows {
         return Some(Reason::Gaps { missing: quality.invalid(), rows });
     }
     if is_constant(quality) {

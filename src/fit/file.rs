@@ -2,8 +2,11 @@
 
 use super::columns::ColumnChoice;
 use super::rule::{Candidate, SplitChoice};
+use crate::eval::transform::TransformName;
+use crate::features::Missing;
 use crate::pipeline::tree::quoted;
 use crate::store::hex;
+use crate::store::input::DeclaredColumn;
 use crate::text::one_line;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
@@ -89,8 +92,12 @@ impl FittedPipeline<'_> {
         if let Some(key) = &columns.key {
             out.line(6, &format!("key: {}", scalar(key)), "identifies rows in the predictions");
         }
-        out.list(6, "features: ", &columns.written.iter().map(|name| scalar(name)).collect::<Vec<_>>());
-        out.line(6, &format!("target: {}", scalar(&columns.target)), "what the model learns to predict");
+        features(out, columns);
+        let target = match columns.transform {
+            TransformName::None => scalar(&columns.target),
+            transform => format!("{{ name: {}, transform: {} }}", scalar(&columns.target), transform.name()),
+        };
+        out.line(6, &format!("target: {target}"), "what the model learns to predict");
         for left in &columns.left_out {
             out.line(6, &format!("# left out: {}: {}", one_line(&left.name), left.reason), "");
         }
@@ -103,6 +110,28 @@ impl FittedPipeline<'_> {
         for (option, comment) in &self.candidate.options {
             out.line(6, option, comment);
         }
+    }
+}
+
+/// Names in a list, or one by one where something has to be said of some of them.
+fn features(out: &mut Lines, columns: &ColumnChoice) {
+    let said = |name: &String| columns.declared.iter().any(|declared| declared.name == *name);
+    let plain: Vec<String> = columns.written.iter().filter(|name| !said(name)).map(|name| scalar(name)).collect();
+    if columns.declared.is_empty() {
+        out.list(6, "features: ", &plain);
+        return;
+    }
+    out.line(6, "features:", "");
+    for name in plain {
+        out.line(8, &format!("- {name}"), "");
+    }
+    for DeclaredColumn { name, kind, missing, .. } in &columns.declared {
+        let kind = kind.map_or_else(String::new, |kind| format!(", kind: {}", kind.name()));
+        let (missing, comment) = match missing {
+            Missing::Error => ("", ""),
+            _ => (", missing: indicator", "gaps: the mean, and a column that says where"),
+        };
+        out.line(8, &format!("- {{ name: {}{kind}{missing} }}", scalar(name)), comment);
     }
 }
 

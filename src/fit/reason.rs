@@ -68,13 +68,13 @@ impl Reason {
     /// What to do so that it becomes a feature; nothing where there is nothing to gain.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
-            Self::Text { .. } => Some("write categories as numbers first, a column of 0 and 1 for each value"),
-            Self::Time => Some("add numbers made of it first: days since a date, the month, the weekday"),
-            Self::Partition => Some("write it into the files as a number first"),
+            Self::Text { .. } => Some("hardly any value comes twice; make it the key, or shorten it to categories"),
+            Self::Time => Some("convert it to dates, timestamps, or a number of hours"),
+            Self::Partition => Some("declare it in the pipeline file: `- { name: COLUMN, kind: category }`"),
             Self::Type { .. } => Some("write its parts into columns of their own first"),
-            Self::Gaps { .. } => Some(
-                "fill them first, for instance with the median, and say in a column of 0 and 1 where; or remove these rows",
-            ),
+            Self::Gaps { .. } => {
+                Some("infinite values, and columns without any, have no place: remove or fill them first")
+            }
             Self::Extreme { .. } => Some("choose other units"),
             Self::Asked | Self::Constant | Self::Target | Self::RowNumber => None,
         }
@@ -87,7 +87,7 @@ impl fmt::Display for Reason {
             Self::Asked => f.write_str("as asked for"),
             Self::Text { levels: None } => f.write_str("text"),
             Self::Text { levels: Some(levels) } => write!(f, "text, {levels} different value(s)"),
-            Self::Time => f.write_str("dates or times"),
+            Self::Time => f.write_str("times without a date"),
             Self::Partition => f.write_str("names of directories"),
             Self::Type { data_type } => write!(f, "of type {data_type}"),
             Self::Constant => f.write_str("the same in every row"),

@@ -255,7 +255,7 @@ const LEAST_TELLING: f64 = 0.3;
 pub fn sizes(columns: &ColumnChoice) -> Sizes {
     // One pattern for all of them: the numbered parts of a vector.
     let one_vector = columns.written.len() == 1 && columns.features.len() > 1;
-    Sizes { rows: columns.rows, features: columns.features.len(), one_vector }
+    Sizes { rows: columns.rows, features: columns.width, one_vector }
 }
 
 /// The best trial by the density of the held-out rows.

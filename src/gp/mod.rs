@@ -14,6 +14,7 @@
 //! | [`predict`] | what a prediction is, and the tiles it is made in |
 //! | [`inducing`] | chooses inducing points: greedy growth, exchange |
 //! | [`scaling`] | features and target in scaled units |
+//! | [`row_noise`] | noise that differs from row to row |
 //! | [`random`] | random streams that depend on names, not on the order of use |
 //! | [`observer`] | how progress and traces leave this module |
 //!
@@ -54,6 +55,7 @@ pub mod neighbours;
 pub mod observer;
 pub mod predict;
 pub mod random;
+pub mod row_noise;
 pub mod scaling;
 pub mod sparse;
 

@@ -65,6 +65,15 @@ impl Checker<'_> {
             self.check_tagged(node, &kinds, name, key);
             return;
         }
+        // Text, or a mapping that says more: what is wrong is told by the one that is meant.
+        if let [text, mapping] = others[..]
+            && [text, mapping].map(|option| resolve(self.root, option)["type"].as_str())
+                == [Some("string"), Some("object")]
+        {
+            let meant = if matches!(node.value, Value::Map(_)) { mapping } else { text };
+            self.check(node, meant, name, key);
+            return;
+        }
         let fits = others.iter().any(|option| {
             let mut found = Diagnostics::default();
             Checker { root: self.root, problems: &mut found }.check(node, option, name, key);

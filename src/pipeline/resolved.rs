@@ -42,7 +42,10 @@ fn resolved(id: &str, node: &Node) -> Option<ResolvedStage> {
         id: id.to_owned(),
         kind: kind.key.clone(),
         inputs,
-        target: texts("target").into_iter().next(),
+        target: texts("target").into_iter().next().or_else(|| {
+            let name = kind.node.entry("target")?.node.entry("name")?;
+            name.node.text().map(str::to_owned)
+        }),
     })
 }
 

@@ -45,6 +45,8 @@ pub struct PredictionBlock {
     pub nearest_distance: Option<Vec<f64>>,
     /// The share of the predicted distribution, calibrated if the model is, that lies below the observed target.
     pub y_pit: Option<Vec<f64>>,
+    /// Mean and standard deviation on the scale on which the target is modelled, where that is not its own.
+    pub on_scale: Option<(Vec<f64>, Vec<f64>)>,
     /// Additional quantiles by column name, see [`interval_columns`].
     pub quantiles: Vec<(String, Vec<f64>)>,
     /// Columns of the input that are passed through.
@@ -116,9 +118,15 @@ pub fn batches(run_id: &str, blocks: &[PredictionBlock]) -> Result<(SchemaRef, V
     Ok((schema, batches))
 }
 
-/// The contract's columns, then quantiles, then columns passed through, each in order of first appearance.
+/// The columns of predictions of a target that is modelled on another scale.
+pub const ON_SCALE: [&str; 2] = ["t_mean", "t_std"];
+
+/// The contract's columns, then those of another scale, quantiles, then columns passed through, each in order of first appearance.
 fn joint_schema(blocks: &[PredictionBlock]) -> Result<SchemaRef, TableError> {
     let mut fields: Vec<FieldRef> = base_fields().into_iter().map(Arc::new).collect();
+    if blocks.iter().any(|block| block.on_scale.is_some()) {
+        fields.extend(ON_SCALE.map(|name| Arc::new(Field::new(name, DataType::Float64, true))));
+    }
     let base = fields.len();
     for (name, _) in blocks.iter().flat_map(|block| &block.quantiles) {
         add_field(&mut fields, base, &Arc::new(Field::new(name, DataType::Float64, true)))?;
@@ -158,6 +166,8 @@ pub fn template(schema: &Schema) -> PredictionBlock {
     for field in schema.fields().iter().filter(|field| !is_base(field)) {
         if field.name().starts_with("y_q") {
             block.quantiles.push((field.name().clone(), Vec::new()));
+        } else if ON_SCALE.contains(&field.name().as_str()) {
+            block.on_scale = Some((Vec::new(), Vec::new()));
         } else {
             block.keep.push((Arc::clone(field), new_empty_array(field.data_type())));
         }
@@ -204,6 +214,11 @@ impl PredictionBlock {
 
     /// A quantile, a column passed through, or nulls when this block has neither.
     fn additional(&self, field: &Field, rows: usize) -> ArrayRef {
+        if let (Some(place), Some((mean, std))) =
+            (ON_SCALE.iter().position(|name| name == field.name()), &self.on_scale)
+        {
+            return optional(Some([mean, std][place]), rows);
+        }
         let quantile = self.quantiles.iter().find(|(name, _)| name == field.name());
         let kept = self.keep.iter().find(|(kept, _)| kept.name() == field.name());
         match (quantile, kept) {
@@ -234,7 +249,13 @@ impl PredictionBlock {
             self.fold = batch.column_by_name("fold")?.as_primitive_opt::<Int32Type>()?.value(0);
             batch.column_by_name("split")?.as_string_opt::<i32>()?.value(0).clone_into(&mut self.split);
         }
+        let on_scale = column(ON_SCALE[0]).zip(column(ON_SCALE[1]));
         for row in (0..batch.num_rows()).filter(|row| y_true.is_valid(*row) && y_mean.is_valid(*row)) {
+            if let Some((mean, std)) = on_scale.filter(|(mean, _)| mean.is_valid(row)) {
+                let (means, stds) = self.on_scale.get_or_insert_default();
+                means.push(mean.value(row));
+                stds.push(std.value(row));
+            }
             self.y_mean.push(y_mean.value(row));
             self.y_true.get_or_insert_default().push(y_true.value(row));
             // A prediction has them in every row, or in none.
@@ -268,6 +289,11 @@ impl PredictionBlock {
         append(&mut self.y_mean_global, optional("y_mean_global").unwrap_or_default());
         append(&mut self.nearest_distance, optional("nearest_distance").unwrap_or_default());
         append(&mut self.y_pit, optional("y_pit").unwrap_or_default());
+        if let (Some(mean), Some(std)) = (optional(ON_SCALE[0]), optional(ON_SCALE[1])) {
+            let (means, stds) = self.on_scale.get_or_insert_default();
+            means.extend(mean.into_iter().map(|value| value.unwrap_or(f64::NAN)));
+            stds.extend(std.into_iter().map(|value| value.unwrap_or(f64::NAN)));
+        }
         // Columns that were passed through are not taken back.
         let quantiles = |field: &&FieldRef| field.name().starts_with("y_q");
         for field in batch.schema().fields().iter().filter(|field| !is_base(field)).filter(quantiles) {

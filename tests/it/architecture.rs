@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The modules of the crate that each one may use, beside itself.
-const ALLOWED: [(&str, &[&str]); 12] = [
+const ALLOWED: [(&str, &[&str]); 13] = [
     ("cli", &["engine", "pipeline", "store", "tables", "stages", "report", "datasets", "import", "eval", "fit"]),
-    ("fit", &["engine", "pipeline", "stages", "store", "tables", "import"]),
+    ("fit", &["engine", "pipeline", "stages", "store", "tables", "import", "features", "eval"]),
     ("engine", &["pipeline", "stages", "store", "tables"]),
     ("pipeline", &[]),
-    ("stages", &["pipeline", "gp", "eval", "tables", "store", "report"]),
+    ("stages", &["pipeline", "gp", "eval", "features", "tables", "store", "report"]),
     ("report", &["tables", "eval"]),
-    ("store", &["tables", "eval"]),
+    ("store", &["tables", "eval", "features"]),
     ("import", &["store", "tables"]),
     ("tables", &[]),
     ("gp", &["eval"]),
     ("eval", &[]),
+    ("features", &[]),
     ("datasets", &[]),
 ];
 

@@ -20,6 +20,7 @@ use stride_pipe::gp::linalg::NEVER;
 use stride_pipe::gp::neighbours::{LocalKernel, LocalOptions};
 use stride_pipe::gp::observer::Silent;
 use stride_pipe::gp::random::{StreamKey, standard_normal, uniform};
+use stride_pipe::gp::row_noise::RowNoise;
 use stride_pipe::gp::sparse::{JITTER, SparseGp};
 use stride_pipe::store::{read_predictions, read_table};
 use stride_pipe::tables::MetricRow;
@@ -129,7 +130,8 @@ fn metrics_are_of_the_calibrated_intervals() {
     let (y_true, y_mean, y_std) = (scores(8, 40), vec![0.2; 40], vec![1.5; 40]);
     let of = |calibration| {
         let (y_true, y_mean, y_std) = (&y_true, &y_mean, Some(&*y_std));
-        evaluate(&Predictions { y_true, y_mean, y_std, noise_variance: Some(1.0), calibration }).unwrap()
+        evaluate(&Predictions { y_true, y_mean, y_std, noise_variance: Some(1.0), calibration, on_scale: None })
+            .unwrap()
     };
     let (found, normal) = (of(Some(&calibration)), of(None));
     let value = |name: &str| found.iter().find(|(known, _)| *known == name).unwrap().1.unwrap();
@@ -259,7 +261,7 @@ fn a_deep_process_leaves_rows_out_of_its_top_layer() {
 fn baselines_leave_rows_out_as_if_they_were_fitted_again() {
     const N: usize = 30;
     let ((x, y), key) = (regression(4, N, 2, 0.4), StreamKey::new(1));
-    let left_out = |baseline: Baseline| baseline.left_out(x.view(), y.view(), &key).unwrap();
+    let left_out = |baseline: Baseline| baseline.left_out(x.view(), y.view(), &RowNoise::default(), &key).unwrap();
     let of_others = |row: usize| {
         let others = without(&x, &y, row).1;
         (y[row] - others.mean().unwrap(), others.var(0.0))

@@ -91,6 +91,7 @@ fn metrics_by_hand() {
         y_std: Some(&[1.0, 1.0, 1.0, 2.0]),
         noise_variance: Some(0.5),
         calibration: None,
+        on_scale: None,
     })
     .unwrap();
     assert!(found.iter().map(|metric| metric.0).eq(of_predictions().map(|metric| metric.name)));
@@ -122,7 +123,7 @@ fn metrics_by_hand() {
 #[test]
 fn names_of_metrics_never_change() {
     let names: Vec<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    insta::assert_snapshot!(names.join(" "), @"smse rmse mae mnll nlpd crps coverage_50 coverage_90 coverage_95 width_50 width_90 width_95 interval_score_95 pinball r2 rhat_log_likelihood ess_log_likelihood rhat_predictions ess_predictions acceptance variance_ratio rows_invalid share_outside_range nearest_distance_ratio");
+    insta::assert_snapshot!(names.join(" "), @"smse rmse mae mnll nlpd crps coverage_50 coverage_90 coverage_95 width_50 width_90 width_95 interval_score_95 pinball r2 rhat_log_likelihood ess_log_likelihood rhat_predictions ess_predictions acceptance variance_ratio rows_invalid share_outside_range share_missing share_unseen_levels nearest_distance_ratio");
     assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "each once");
     assert_eq!(headline(), "smse");
     let ranked = |rank: fn(&stride_pipe::eval::metrics::Metric) -> Option<u8>| {
@@ -142,12 +143,19 @@ fn undefined_metrics_are_missing() {
         y_std: None,
         noise_variance: None,
         calibration: None,
+        on_scale: None,
     })
     .unwrap();
     let known: Vec<_> = constant.iter().filter(|metric| metric.1.is_some()).map(|metric| metric.0).collect();
     assert_eq!(known, ["rmse", "mae"]);
-    let empty =
-        Predictions { y_true: &[], y_mean: &[], y_std: Some(&[]), noise_variance: Some(1.0), calibration: None };
+    let empty = Predictions {
+        y_true: &[],
+        y_mean: &[],
+        y_std: Some(&[]),
+        noise_variance: Some(1.0),
+        calibration: None,
+        on_scale: None,
+    };
     assert!(evaluate(&empty).unwrap().iter().all(|metric| metric.1.is_none()));
     let certain = evaluate(&Predictions {
         y_true: &[1.0, 2.0],
@@ -155,13 +163,21 @@ fn undefined_metrics_are_missing() {
         y_std: Some(&[0.0, 0.0]),
         noise_variance: Some(0.0),
         calibration: None,
+        on_scale: None,
     })
     .unwrap();
     assert_eq!(value(&certain, "nlpd"), None);
     assert_eq!(value(&certain, "mnll"), None);
     assert_eq!(value(&certain, "crps"), Some(0.25));
     assert_eq!(value(&certain, "coverage_50"), Some(0.5));
-    let uneven = Predictions { y_true: &[1.0], y_mean: &[], y_std: None, noise_variance: None, calibration: None };
+    let uneven = Predictions {
+        y_true: &[1.0],
+        y_mean: &[],
+        y_std: None,
+        noise_variance: None,
+        calibration: None,
+        on_scale: None,
+    };
     assert!(matches!(evaluate(&uneven), Err(EvalError::LengthMismatch { .. })));
 }
 
@@ -220,8 +236,15 @@ proptest! {
 #[test]
 fn r2_is_the_share_of_variance_explained() {
     let of = |y_true: &[f64], y_mean: &[f64]| {
-        let all =
-            evaluate(&Predictions { y_true, y_mean, y_std: None, noise_variance: None, calibration: None }).unwrap();
+        let all = evaluate(&Predictions {
+            y_true,
+            y_mean,
+            y_std: None,
+            noise_variance: None,
+            calibration: None,
+            on_scale: None,
+        })
+        .unwrap();
         all.into_iter().find(|(name, _)| *name == "r2").unwrap().1
     };
     // Errors 1, 0, -1, 0 about a target of variance 1.25: 1 - 0.5 / 1.25.

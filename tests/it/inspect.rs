@@ -53,7 +53,7 @@ fn exit_codes_are_those_of_a_run() {
         ("rows.parquet", "gone.parquet", 66),
         ("rows.parquet", "small.yaml", 65),
         ("features: [a, b]", "features: [a, bb]", 65),
-        ("features: [a, b]", "features: [half]", 65),
+        ("features: [a, b]", "features: [{ name: half, kind: number }]", 65),
         ("folds: 5", "folds: 61", 65),
         ("features: [a, b]", "features: [a]", 0),
     ] {

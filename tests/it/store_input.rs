@@ -14,6 +14,7 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema, i256};
 use ndarray::array;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
+use stride_pipe::features::ColumnKind;
 use stride_pipe::store::input::{check_unique_keys, sha256_file};
 use stride_pipe::store::{InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek, write_columns};
 
@@ -189,8 +190,8 @@ fn unusable_values_are_counted_and_placed() {
     assert_eq!(
         refused(dir.path(), dir.path(), &selection),
         "DIR/b.parquet, column `x`, row 1 (counted from 0 in this file): 2 unusable values (1 null, 1 NaN) in the input, \
-         the first one here; also in `z` (1); remove or fill these rows before; every feature and target value must be a \
-         finite number"
+         the first one here; also in `z` (1); remove or fill these rows before, or let the model do it: write `{ name: x, \
+         missing: median }` under `features` (or mean, or indicator, which also says where)"
     );
     let table = open(&discover(dir.path()).unwrap(), &selection, InvalidPolicy::Mark).unwrap();
     let usable = |row: usize| table.features.row(row).iter().all(|value| value.is_finite());
@@ -232,8 +233,8 @@ fn wrong_types_are_named() {
     write(&path, vec![("name", texts(&["a"])), ("x", floats(&[1.0])), ("list", list), ("none", null)]);
     assert_eq!(
         refused(dir.path(), &path, &features(&["*"])),
-        "DIR/x.parquet, column `name`: its type Utf8 is not a number; convert it to numbers, or leave it out of `features` \
-         (list names, or use a narrower pattern)"
+        "DIR/x.parquet, column `list`: its type List(Float64) is not a number; convert it to numbers, or leave it out of \
+         `features` (list names, or use a narrower pattern)"
     );
     let target = Selection { target: Some("name".into()), ..features(&["x"]) };
     assert!(refused(dir.path(), &path, &target).contains("choose another `target`"));
@@ -355,7 +356,8 @@ fn a_peek_reads_footers_only() {
         schema.columns().iter().map(|column| (column.name.as_str(), column.partition)).collect();
     assert_eq!(names, [("x", false), ("name", false), ("d", true)]);
     assert_eq!(schema.resolve(&features(&["x", "d"])).unwrap().features, ["x", "d"]);
-    assert!(schema.resolve(&features(&["name"])).is_err());
+    assert_eq!(schema.resolve(&features(&["name"])).unwrap().columns[0].kind, ColumnKind::Category);
+    assert!(schema.resolve(&Selection { target: Some("name".into()), ..features(&["x"]) }).is_err());
 }
 
 /// A second look at a file that is as it was costs no second reading.

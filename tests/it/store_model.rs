@@ -35,6 +35,8 @@ fn model() -> ModelFile {
         options: json!({"layers": 2, "z": [1, 2.5], "a": null}),
         words: BTreeMap::from([("architecture".to_owned(), "composition".to_owned())]),
         predictive_variance: Some(0.1 + 0.2),
+        columns: None,
+        target_transform: None,
         published: None,
     };
     let specials = array![[f64::NAN, -0.0, f64::INFINITY], [5e-324, f64::MAX, 1.0 / 3.0]];

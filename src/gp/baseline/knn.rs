@@ -14,6 +14,7 @@ use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::neighbours::{Among, NeighbourIndex, NeighbourLists, SearchRoom};
 use crate::gp::observer::{Observer, Phase, Progress};
 use crate::gp::predict::Prediction;
+use crate::gp::row_noise::RowNoise;
 
 /// The largest number of neighbours that is tried.
 const MOST_TRIED: usize = 50;
@@ -35,7 +36,9 @@ pub struct KnnParts {
     pub x: Array2<f64>,
     /// Their targets, `[n]`.
     pub y: Array1<f64>,
-    /// Their squared errors when they are left out, `[n]`; the mean where a row was not.
+    /// Their weights, `[n]`, where they have any.
+    pub weights: Option<Array1<f64>>,
+    /// Their squared errors when they are left out, times their weights, `[n]`; the mean where a row was not.
     pub errors: Array1<f64>,
     /// How many neighbours are averaged.
     pub neighbours: usize,
@@ -48,6 +51,7 @@ pub struct KnnParts {
 pub struct NearestRows {
     index: NeighbourIndex,
     y: Array1<f64>,
+    noise: RowNoise,
     errors: Array1<f64>,
     neighbours: usize,
     error: f64,
@@ -61,26 +65,41 @@ impl NearestRows {
         options: KnnOptions,
         observer: &mut dyn Observer,
     ) -> Result<Self, GpError> {
+        Self::fit_with(x, y, &RowNoise::default(), options, observer)
+    }
+
+    /// The same where rows have weights: the means of neighbours are weighted ones.
+    pub fn fit_with(
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        noise: &RowNoise,
+        options: KnnOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, GpError> {
         check_training(x, y)?;
+        noise.check(x.nrows())?;
         observer.phase(Phase::Neighbours);
         let n = x.nrows();
         let index = NeighbourIndex::new(x.to_owned())?;
         let given = options.neighbours.map(|count| (count as usize).min(n));
         // A single row has no other to be compared with.
         let most = given.unwrap_or(MOST_TRIED).min(n - 1);
-        let left_out = LeftOut::measure(&index, y, most, observer)?;
+        let left_out = LeftOut::measure(&index, (y, noise), most, observer)?;
         let chosen = given.unwrap_or_else(|| left_out.best()).max(1);
         let (error, errors) = left_out.with(chosen.min(most));
         let known = left_out.rows.iter().zip(errors);
         let mut errors = Array1::from_elem(n, error);
         known.for_each(|(row, error)| errors[*row as usize] = error);
-        Ok(Self { index, y: y.to_owned(), errors, neighbours: chosen, error: error.max(LEAST_NOISE) })
+        let (y, noise, error) = (y.to_owned(), noise.clone(), error.max(LEAST_NOISE));
+        Ok(Self { index, y, noise, errors, neighbours: chosen, error })
     }
 
     /// Restores what [`NearestRows::parts`] has; its predictions are the same bits.
     pub fn from_parts(parts: KnnParts) -> Result<Self, GpError> {
-        let KnnParts { x, y, errors, neighbours, error } = parts;
+        let KnnParts { x, y, weights, errors, neighbours, error } = parts;
+        let noise = RowNoise { weights, known: None };
         check_training(x.view(), y.view())?;
+        noise.check(x.nrows())?;
         if errors.len() != y.len() || neighbours == 0 || neighbours > x.nrows() {
             return Err(GpError::shape(format!(
                 "{neighbours} neighbours among {} rows, {} of which have an error",
@@ -91,13 +110,14 @@ impl NearestRows {
         if !error.is_finite() || error <= 0.0 || !errors.iter().all(|error| *error >= 0.0 && error.is_finite()) {
             return Err(GpError::NonFinite { what: "the errors of rows that are left out" });
         }
-        Ok(Self { index: NeighbourIndex::new(x)?, y, errors, neighbours, error })
+        Ok(Self { index: NeighbourIndex::new(x)?, y, noise, errors, neighbours, error })
     }
 
     /// What a model file has to hold.
     pub fn parts(&self) -> KnnParts {
         let (x, y, errors) = (self.index.points().to_owned(), self.y.clone(), self.errors.clone());
-        KnnParts { x, y, errors, neighbours: self.neighbours, error: self.error }
+        let weights = self.noise.weights.clone();
+        KnnParts { x, y, weights, errors, neighbours: self.neighbours, error: self.error }
     }
 
     /// How many neighbours are averaged.
@@ -135,7 +155,7 @@ impl NearestRows {
                 }
                 self.index.nearest(query, count, Among::ALL, &mut room, &mut found);
                 let near = |count: usize| found.iter().take(count).map(|(_, row)| *row as usize);
-                let mean = near(self.neighbours).map(|row| self.y[row]).sum::<f64>() / self.neighbours as f64;
+                let mean = self.mean(near(self.neighbours), self.neighbours);
                 *predicted = (mean, self.local_variance(near(NEARBY)));
             }
         });
@@ -154,11 +174,25 @@ impl NearestRows {
             let (row, neighbours) = lists.get(place);
             let near: Vec<usize> = neighbours.collect();
             let averaged = &near[..self.neighbours.min(near.len())];
-            let mean = averaged.iter().map(|row| self.y[*row]).sum::<f64>() / averaged.len().max(1) as f64;
+            let mean = self.mean(averaged.iter().copied(), averaged.len().max(1));
             found.residuals.push(self.y[row] - mean);
-            found.variances.push(self.local_variance(near.iter().copied().take(NEARBY)) + self.noise());
+            let variance = self.local_variance(near.iter().copied().take(NEARBY)) + self.noise();
+            found.variances.push(variance / self.noise.weight(row));
         }
         found
+    }
+
+    // The mean target of so many rows.
+    fn mean(&self, rows: impl Iterator<Item = usize>, count: usize) -> f64 {
+        if self.noise.is_uniform() {
+            return rows.map(|row| self.y[row]).sum::<f64>() / count as f64;
+        }
+        let add = |(sum, total): (f64, f64), row: usize| {
+            let weight = self.noise.weight(row);
+            (weight.mul_add(self.y[row], sum), total + weight)
+        };
+        let (sum, total) = rows.fold((0.0, 0.0), add);
+        if total > 0.0 { sum / total } else { 0.0 }
     }
 
     // What the errors of rows nearby add to the noise; those of rows that are not there are as usual.
@@ -179,7 +213,7 @@ struct LeftOut {
 impl LeftOut {
     fn measure(
         index: &NeighbourIndex,
-        y: ArrayView1<'_, f64>,
+        (y, noise): (ArrayView1<'_, f64>, &RowNoise),
         most: usize,
         observer: &mut dyn Observer,
     ) -> Result<Self, GpError> {
@@ -195,10 +229,12 @@ impl LeftOut {
             let lists = NeighbourLists::others(index, part, most);
             for place in 0..lists.len() {
                 let (row, neighbours) = lists.get(place);
-                let mut sum = 0.0;
-                squares.extend(neighbours.zip(1..).map(|(other, count)| {
-                    sum += y[other];
-                    (y[row] - sum / f64::from(count)).powi(2)
+                let (mut sum, mut total) = (0.0, 0.0);
+                squares.extend(neighbours.map(|other| {
+                    let weight = noise.weight(other);
+                    sum += weight * y[other];
+                    total += weight;
+                    noise.weight(row) * (y[row] - sum / total).powi(2)
                 }));
             }
         }

@@ -19,6 +19,7 @@ use super::GpError;
 use super::leave_one_out::{LeaveOneOut, left_out_places, left_out_rows};
 use super::predict::Prediction;
 use super::random::StreamKey;
+use super::row_noise::RowNoise;
 
 /// The least noise variance, on the training scale: a target that is predicted to the last digit, or is constant, is not
 /// certain for ever.
@@ -29,7 +30,7 @@ const LEAST_NOISE: f64 = 1e-8;
 pub enum Baseline {
     Mean(TargetMean),
     Ridge(Ridge),
-    Knn(NearestRows),
+    Knn(Box<NearestRows>),
 }
 
 impl Baseline {
@@ -48,13 +49,15 @@ impl Baseline {
         &self,
         x: ArrayView2<'_, f64>,
         y: ArrayView1<'_, f64>,
+        noise: &RowNoise,
         key: &StreamKey,
     ) -> Result<LeaveOneOut, GpError> {
         match self {
-            Self::Mean(mean) => Ok(mean.left_out(y)),
+            Self::Mean(mean) => Ok(mean.left_out(y, noise)),
             Self::Ridge(ridge) => {
                 let rows = left_out_rows(x.nrows(), key);
-                ridge.left_out(x.select(Axis(0), &rows).view(), y.select(Axis(0), &rows).view())
+                let (x, y) = (x.select(Axis(0), &rows), y.select(Axis(0), &rows));
+                ridge.left_out(x.view(), y.view(), &noise.select(&rows))
             }
             Self::Knn(knn) => Ok(knn.left_out(&left_out_places(x.nrows(), key))),
         }
@@ -84,6 +87,6 @@ impl From<Ridge> for Baseline {
 
 impl From<NearestRows> for Baseline {
     fn from(knn: NearestRows) -> Self {
-        Self::Knn(knn)
+        Self::Knn(Box::new(knn))
     }
 }

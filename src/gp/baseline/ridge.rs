@@ -14,6 +14,7 @@ use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::linalg::{add_all, add_gram, dot, eigen, gemm_nt, over_chunks, row_slices, tiles};
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::{Prediction, Tile, in_tiles};
+use crate::gp::row_noise::RowNoise;
 
 /// Strengths that are tried, as powers of ten of the largest eigenvalue.
 const POWERS: (i32, i32) = (-10, 4);
@@ -52,19 +53,31 @@ pub struct Ridge {
 impl Ridge {
     /// Fits x: `[n, d]`, y: `[n]`.
     pub fn fit(x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>, observer: &mut dyn Observer) -> Result<Self, GpError> {
+        Self::fit_with(x, y, &RowNoise::default(), observer)
+    }
+
+    /// The same where rows have weights, which are 1 on average.
+    pub fn fit_with(
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        noise: &RowNoise,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, GpError> {
         check_training(x, y)?;
+        noise.check(x.nrows())?;
         observer.phase(Phase::Condition);
         let (n, d) = x.dim();
-        let centre = Array1::from(column_means(x));
-        let intercept = y.iter().sum::<f64>() / n as f64;
-        let (moments, by_target) = moments(x, y, &centre, intercept)?;
+        let weighted = noise.weights.as_ref();
+        let centre = weighted.map_or_else(|| column_means(x).into(), |weights| x.t().dot(weights) / n as f64);
+        let intercept = weighted.map_or_else(|| y.iter().sum::<f64>(), |weights| y.dot(weights)) / n as f64;
+        let (moments, by_target) = moments(x, y, noise, &centre, intercept)?;
         if observer.interrupted() {
             return Err(GpError::Interrupted);
         }
         let (values, axes) = eigen(moments)?;
         let evidence = Evidence {
             observations: n as f64 - 1.0,
-            squares: y.iter().map(|value| (value - intercept).powi(2)).sum(),
+            squares: y.iter().enumerate().map(|(i, value)| noise.weight(i) * (value - intercept).powi(2)).sum(),
             along: axes.dot(&by_target).to_vec(),
             // Rounding may leave them below zero.
             values: values.iter().map(|value| value.max(0.0)).collect(),
@@ -73,7 +86,7 @@ impl Ridge {
         let inside: Vec<f64> = evidence.values.iter().map(|value| 1.0 / (value + strength)).collect();
         let shrunk: Array1<f64> = evidence.along.iter().zip(&inside).map(|(along, inside)| along * inside).collect();
         let weights = axes.t().dot(&shrunk);
-        let residuals = squared_residuals(x, y, (&centre, intercept), &weights)?;
+        let residuals = squared_residuals((x, y, noise), (&centre, intercept), &weights)?;
         // Of one row nothing is left to measure noise by.
         let left = (n as f64 - 1.0).max(1.0);
         let variance = (residuals + strength * weights.dot(&weights)) / left;
@@ -81,10 +94,10 @@ impl Ridge {
         for (mut axis, inside) in factor.axis_iter_mut(Axis(0)).zip(&inside) {
             axis *= (variance * inside).sqrt();
         }
+        let log_likelihood = evidence.log_density(strength) + noise.log_density();
         let noise = variance.max(LEAST_NOISE);
         let intercept_variance = noise / n as f64;
         debug_assert_eq!(factor.dim(), (d, d));
-        let log_likelihood = evidence.log_density(strength);
         let parts =
             RidgeParts { centre, intercept, weights, factor, noise, strength, intercept_variance, log_likelihood };
         Self::from_parts(parts)
@@ -118,11 +131,16 @@ impl Ridge {
     }
 
     /// The rows x: `[n, d]`, y: `[n]`, each by the line through the others.
-    pub(super) fn left_out(&self, x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<LeaveOneOut, GpError> {
+    pub(super) fn left_out(
+        &self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        noise: &RowNoise,
+    ) -> Result<LeaveOneOut, GpError> {
         let (predicted, mut found) = (self.predict(x, true)?, LeaveOneOut::default());
         let variances = predicted.latent_variance.into_iter().flatten();
-        for ((y, mean), variance) in y.iter().zip(&predicted.mean).zip(variances) {
-            found.push(y - mean, 0.0, variance, self.parts.noise);
+        for (row, ((y, mean), variance)) in y.iter().zip(&predicted.mean).zip(variances).enumerate() {
+            found.push(y - mean, 0.0, variance, noise.variance(row, self.parts.noise));
         }
         Ok(found)
     }
@@ -207,18 +225,24 @@ impl Evidence {
 fn moments(
     x: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
+    noise: &RowNoise,
     centre: &Array1<f64>,
     intercept: f64,
 ) -> Result<(Array2<f64>, Array1<f64>), GpError> {
-    let d = x.ncols();
+    let (d, roots) = (x.ncols(), noise.roots());
     let parts = over_chunks(x.nrows(), d * (d + 1), |rows| {
         let (mut moments, mut by_target) = (Array2::zeros((d, d)), Array1::zeros(d));
         for tile in tiles(rows) {
-            let centred = &x.slice(s![tile.clone(), ..]) - centre;
-            add_gram(centred.view(), moments.view_mut())?;
-            for (row, target) in centred.outer_iter().zip(y.slice(s![tile])) {
-                by_target.scaled_add(target - intercept, &row);
+            let mut centred = &x.slice(s![tile.clone(), ..]) - centre;
+            for (row, (values, target)) in centred.outer_iter().zip(y.slice(s![tile.clone()])).enumerate() {
+                by_target.scaled_add(noise.weight(tile.start + row) * (target - intercept), &values);
             }
+            if let Some(roots) = &roots {
+                for (mut row, root) in centred.outer_iter_mut().zip(roots.slice(s![tile])) {
+                    row *= *root;
+                }
+            }
+            add_gram(centred.view(), moments.view_mut())?;
         }
         Ok((moments, by_target))
     })?;
@@ -232,15 +256,14 @@ fn moments(
 
 /// The sum of squares that the line leaves.
 fn squared_residuals(
-    x: ArrayView2<'_, f64>,
-    y: ArrayView1<'_, f64>,
+    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     (centre, intercept): (&Array1<f64>, f64),
     weights: &Array1<f64>,
 ) -> Result<f64, GpError> {
     let parts = over_chunks(x.nrows(), 1, |rows| {
         let squares = rows.map(|row| {
             let line: f64 = x.row(row).iter().zip(centre).zip(weights).map(|((x, c), w)| (x - c) * w).sum();
-            (y[row] - intercept - line).powi(2)
+            noise.weight(row) * (y[row] - intercept - line).powi(2)
         });
         Ok(squares.sum::<f64>())
     })?;

@@ -10,6 +10,7 @@ use crate::gp::hyper::{Maximum, Settings, SoftBounds, maximise};
 use crate::gp::kernel::{Free, Hyper, StationaryOptions};
 use crate::gp::observer::{Observer, Phase, Progress, Recorder};
 use crate::gp::random::{StreamKey, sample_without_replacement, uniform};
+use crate::gp::row_noise::RowNoise;
 
 /// How to fit an exact Gaussian process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -48,7 +49,20 @@ pub fn fit(
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<ExactGp, GpError> {
+    fit_with(x, y, &RowNoise::default(), options, key, observer)
+}
+
+/// The same with noise that differs from row to row.
+pub fn fit_with(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    noise: &RowNoise,
+    options: &ExactOptions,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<ExactGp, GpError> {
     check_training(x, y)?;
+    noise.check(x.nrows())?;
     let StationaryOptions { kernel, ard, hyperparameters } = options.stationary;
     let free = hyperparameters.optimise;
     let lengths = if ard { x.ncols() } else { 1 };
@@ -65,15 +79,16 @@ pub fn fit(
             return Err(GpError::value("noise must be positive to start a fit"));
         }
         let bounds = soft_bounds(lengths, distance, x.nrows());
-        let found = search_subset(&x_sub, &y_sub, options, &starts, &mask, &bounds, observer)?;
-        search_all_rows(x, y, options, found, &mask, &bounds, observer)?
+        let of_subset = noise.select(&subset);
+        let found = search_subset((&x_sub, &y_sub, &of_subset), options, &starts, &mask, &bounds, observer)?;
+        search_all_rows((x, y, noise), options, found, &mask, &bounds, observer)?
     } else {
         starts[0].clone()
     };
     observer.phase(Phase::Condition);
     let hyper = keep_fixed(hyper, &starts[0], free);
     let watched: &dyn Observer = observer;
-    ExactGp::condition_unless(&|| watched.interrupted(), (x, y), kernel, &hyper)
+    ExactGp::condition_unless(&|| watched.interrupted(), (x, y, noise), kernel, &hyper)
 }
 
 /// exp(ln v) is not always v: parameters that were not to move get their exact value back.
@@ -87,8 +102,7 @@ pub(crate) fn keep_fixed(fitted: Hyper, given: &Hyper, free: Free) -> Hyper {
 
 // Runs every start on the subset, in parallel; the best first. Traces are reported in the order of the starts.
 fn search_subset(
-    x: &ndarray::Array2<f64>,
-    y: &Array1<f64>,
+    (x, y, noise): (&ndarray::Array2<f64>, &Array1<f64>, &RowNoise),
     options: &ExactOptions,
     starts: &[Hyper],
     mask: &[bool],
@@ -103,6 +117,7 @@ fn search_subset(
             let objective = LogMarginal {
                 x: x.view(),
                 y: y.view(),
+                noise,
                 kernel: options.stationary.kernel,
                 start: number as i32,
                 phase: "hyper.start",
@@ -134,8 +149,7 @@ fn search_subset(
 }
 
 fn search_all_rows(
-    x: ArrayView2<'_, f64>,
-    y: ArrayView1<'_, f64>,
+    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     options: &ExactOptions,
     found: Vec<Maximum>,
     mask: &[bool],
@@ -146,7 +160,7 @@ fn search_all_rows(
     let mut failure = GpError::value("a fit needs at least one start");
     for (number, start) in choose(found).into_iter().enumerate() {
         let objective =
-            LogMarginal { x, y, kernel: options.stationary.kernel, start: number as i32, phase: "hyper.polish" };
+            LogMarginal { x, y, noise, kernel: options.stationary.kernel, start: number as i32, phase: "hyper.polish" };
         match maximise(&objective, &start.theta, mask, bounds, &ON_ALL_ROWS, observer) {
             Ok(maximum) if best.as_ref().is_none_or(|b| maximum.at.value > b.at.value) => {
                 best = Some(maximum);

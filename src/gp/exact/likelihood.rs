@@ -12,6 +12,7 @@ use crate::gp::hyper::{Evaluation, Objective};
 use crate::gp::kernel::{Hyper, Kernel, Points, ROW_TILE, Shape, column_means, covariance_lower, for_kernel};
 use crate::gp::linalg::{Cholesky, Interrupt, NEVER, go_on};
 use crate::gp::observer::TracePoint;
+use crate::gp::row_noise::RowNoise;
 
 /// Log marginal likelihood of x: `[n, d]`, y: `[n]`, and its gradient in the order of [`Hyper::to_log`].
 pub fn log_marginal_likelihood(
@@ -20,22 +21,36 @@ pub fn log_marginal_likelihood(
     kernel: Kernel,
     hyper: &Hyper,
 ) -> Result<Evaluation, GpError> {
-    log_marginal_unless(NEVER, (x, y), kernel, hyper)
+    log_marginal_with(x, y, &RowNoise::default(), kernel, hyper)
+}
+
+/// The same with noise that differs from row to row.
+pub fn log_marginal_with(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    noise: &RowNoise,
+    kernel: Kernel,
+    hyper: &Hyper,
+) -> Result<Evaluation, GpError> {
+    log_marginal_unless(NEVER, (x, y, noise), kernel, hyper)
 }
 
 /// The same, given up when that is asked for.
 fn log_marginal_unless(
     interrupted: Interrupt<'_>,
-    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     kernel: Kernel,
     hyper: &Hyper,
 ) -> Result<Evaluation, GpError> {
+    noise.check(x.nrows())?;
     let (points, (k_nn, distances)) = training_covariance((x, y), kernel, hyper, true, interrupted)?;
-    let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn.clone(), y, hyper, interrupted)?;
+    let Conditioned { factor, jitter, alpha, log_likelihood } =
+        Conditioned::new(k_nn.clone(), (y, noise), hyper, interrupted)?;
     let inverse = factor.inverse_lower(interrupted)?;
     let derivatives = Derivatives {
         kernel,
         hyper,
+        noise,
         points: &points,
         k_nn: &k_nn,
         distances: &distances.unwrap_or_default(),
@@ -78,11 +93,11 @@ impl Conditioned {
     /// From the lower triangle of K: `[n, n]` and y: `[n]`.
     pub fn new(
         mut k_nn: Array2<f64>,
-        y: ArrayView1<'_, f64>,
+        (y, noise): (ArrayView1<'_, f64>, &RowNoise),
         hyper: &Hyper,
         interrupted: Interrupt<'_>,
     ) -> Result<Self, GpError> {
-        k_nn.diag_mut().iter_mut().for_each(|v| *v += hyper.noise);
+        k_nn.diag_mut().iter_mut().enumerate().for_each(|(row, v)| *v += noise.variance(row, hyper.noise));
         let what = "the covariance of the training rows";
         let (factor, jitter) = Cholesky::factor_with_jitter_unless(interrupted, &k_nn, hyper.variance, what)?;
         let alpha = factor.solve_vector(y)?;
@@ -101,6 +116,7 @@ pub(crate) fn value(y: ArrayView1<'_, f64>, alpha: &Array1<f64>, factor: &Choles
 struct Derivatives<'a> {
     kernel: Kernel,
     hyper: &'a Hyper,
+    noise: &'a RowNoise,
     points: &'a Points,
     // Lower triangles, [n, n].
     k_nn: &'a Array2<f64>,
@@ -164,7 +180,7 @@ impl Derivatives<'_> {
             sums[1] += by_length;
         }
         if let Some(last) = sums.last_mut() {
-            *last += 0.5 * w * self.hyper.noise;
+            *last += 0.5 * w * (self.hyper.noise / self.noise.weight(i));
         }
     }
 }
@@ -176,6 +192,8 @@ pub struct LogMarginal<'a> {
     pub x: ArrayView2<'a, f64>,
     /// Targets, `[n]`.
     pub y: ArrayView1<'a, f64>,
+    /// How the noise differs from row to row.
+    pub noise: &'a RowNoise,
     pub kernel: Kernel,
     /// Number of the start, for the traces.
     pub start: i32,
@@ -194,7 +212,7 @@ impl Objective for LogMarginal<'_> {
         if hyper.check(self.x.ncols()).is_err() && hyper.lengths.len() + 2 == theta.len() {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
-        log_marginal_unless(interrupted, (self.x, self.y), self.kernel, &hyper)
+        log_marginal_unless(interrupted, (self.x, self.y, self.noise), self.kernel, &hyper)
     }
 
     fn trace_point(&self, step: i32, theta: &[f64], at: &Evaluation) -> TracePoint {

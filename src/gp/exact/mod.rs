@@ -9,12 +9,13 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use super::GpError;
 use super::kernel::{Hyper, Kernel, Points, column_means};
 use super::linalg::{Cholesky, Interrupt, NEVER};
+use super::row_noise::RowNoise;
 
-pub use fit::{ExactOptions, fit};
+pub use fit::{ExactOptions, fit, fit_with};
 pub(crate) use fit::{keep_fixed, median_distance, soft_bounds};
 pub(crate) use likelihood::value as likelihood_of;
 use likelihood::{Conditioned, training_covariance};
-pub use likelihood::{LogMarginal, log_marginal_likelihood};
+pub use likelihood::{LogMarginal, log_marginal_likelihood, log_marginal_with};
 
 /// Everything that makes up a conditioned Gaussian process, as a model file keeps it.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,18 +51,31 @@ impl ExactGp {
         kernel: Kernel,
         hyper: &Hyper,
     ) -> Result<Self, GpError> {
-        Self::condition_unless(NEVER, (x, y), kernel, hyper)
+        Self::condition_with(x, y, &RowNoise::default(), kernel, hyper)
+    }
+
+    /// The same with noise that differs from row to row.
+    pub fn condition_with(
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        noise: &RowNoise,
+        kernel: Kernel,
+        hyper: &Hyper,
+    ) -> Result<Self, GpError> {
+        Self::condition_unless(NEVER, (x, y, noise), kernel, hyper)
     }
 
     /// The same, given up when that is asked for.
     pub(crate) fn condition_unless(
         interrupted: Interrupt<'_>,
-        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         kernel: Kernel,
         hyper: &Hyper,
     ) -> Result<Self, GpError> {
+        noise.check(x.nrows())?;
         let (_, (k_nn, _)) = training_covariance((x, y), kernel, hyper, false, interrupted)?;
-        let Conditioned { factor, jitter, alpha, log_likelihood } = Conditioned::new(k_nn, y, hyper, interrupted)?;
+        let Conditioned { factor, jitter, alpha, log_likelihood } =
+            Conditioned::new(k_nn, (y, noise), hyper, interrupted)?;
         let (x, lower) = (x.as_standard_layout().into_owned(), factor.into_lower());
         Self::from_parts(ExactParts { x, alpha, lower, kernel, hyper: hyper.clone(), jitter, log_likelihood })
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
+use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use super::panels::{Against, PointRows};
 use super::{Hyper, Kernel, Points};
@@ -88,13 +88,33 @@ pub struct Stationary {
     points: Points,
     kernel: Kernel,
     variance: f64,
+    // What covariances of each row with others are multiplied by, where rows have weights; not those among selected rows.
+    factors: Option<Array1<f64>>,
 }
 
 impl Stationary {
     /// At the rows of x: `[n, d]`; centre: `[d]` is a point in the middle of them.
     pub fn new(kernel: Kernel, hyper: &Hyper, x: ArrayView2<'_, f64>, centre: &[f64]) -> Result<Self, GpError> {
         hyper.check(x.ncols())?;
-        Ok(Self { points: Points::new(x, centre, &hyper.lengths)?, kernel, variance: hyper.variance })
+        Ok(Self { points: Points::new(x, centre, &hyper.lengths)?, kernel, variance: hyper.variance, factors: None })
+    }
+
+    /// The same with every row's covariances multiplied by its factor, `[n]`.
+    pub(crate) fn multiplied(self, factors: Option<Array1<f64>>) -> Self {
+        Self { factors, ..self }
+    }
+
+    /// Some of the rows, with their factors.
+    pub(crate) fn subset(&self, rows: &[usize]) -> Self {
+        self.select(rows).multiplied(self.factors.as_ref().map(|factors| factors.select(Axis(0), rows)))
+    }
+
+    // Multiplies the rows `first..` of some matrix by their factors.
+    fn multiply(&self, first: usize, mut rows: ArrayViewMut2<'_, f64>) {
+        let Some(factors) = &self.factors else { return };
+        for (mut row, factor) in rows.outer_iter_mut().zip(factors.slice(s![first..])) {
+            row *= *factor;
+        }
     }
 
     pub(crate) fn kernel(&self) -> Kernel {
@@ -166,6 +186,8 @@ impl Stationary {
             self.kernel.covariances(self.variance, k);
             self.kernel.length_weights(k, weight, &combine);
         }
+        self.multiply(first, k.view_mut());
+        self.multiply(first, weight.view_mut());
         Ok(())
     }
 }
@@ -180,11 +202,13 @@ impl Covariance for Stationary {
     }
 
     fn select(&self, rows: &[usize]) -> Self {
-        Self { points: self.points.select(rows), ..*self }
+        Self { points: self.points.select(rows), kernel: self.kernel, variance: self.variance, factors: None }
     }
 
-    fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
-        self.points.covariance_tile(first, &other.points, self.kernel, self.variance, out)
+    fn tile(&self, first: usize, other: &Self, mut out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
+        self.points.covariance_tile(first, &other.points, self.kernel, self.variance, out.view_mut())?;
+        self.multiply(first, out);
+        Ok(())
     }
 
     fn for_panels(
@@ -195,7 +219,16 @@ impl Covariance for Stationary {
         work: &mut dyn FnMut(Range<usize>, &mut [Lane]),
     ) -> Result<(), GpError> {
         self.points.check(rows.end, &other.points, other.len())?;
-        other.for_panels_from(&mut &self.points, rows, lower, work)
+        let Some(factors) = &self.factors else {
+            return other.for_panels_from(&mut &self.points, rows, lower, work);
+        };
+        // Solving is linear: it does not matter that rows are multiplied afterwards.
+        other.for_panels_from(&mut &self.points, rows, lower, &mut |rows, panel| {
+            for entry in panel.iter_mut() {
+                entry.iter_mut().zip(factors.slice(s![rows.clone()])).for_each(|(value, factor)| *value *= factor);
+            }
+            work(rows, panel);
+        })
     }
 }
 

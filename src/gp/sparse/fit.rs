@@ -5,18 +5,20 @@
 
 use std::cell::RefCell;
 
-use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
+use super::gradient::weighted_objective;
 use super::linear::linear_share;
-use super::{JITTER, Level, Penalty, SparseGp, SparseOptions, State, objective_with_gradient};
+use super::{JITTER, Level, Penalty, SparseGp, SparseOptions, State, times};
 use crate::gp::GpError;
 use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_distance};
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::inducing::{Candidates, Choice, InducingOptions, Member};
-use crate::gp::kernel::{Covariance, Free, Hyper, Kernel, Stationary, StationaryOptions, column_means};
+use crate::gp::kernel::{Free, Hyper, Kernel, Stationary, StationaryOptions, column_means};
 use crate::gp::linalg::raised;
 use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
+use crate::gp::row_noise::RowNoise;
 
 /// Fits between two choices of points need only find the right region.
 const BETWEEN_CHOICES: Settings = Settings { iterations: 30, tolerance: 1e-5 };
@@ -38,7 +40,24 @@ pub fn fit(
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<SparseGp, GpError> {
+    fit_with(x, y, &RowNoise::default(), options, key, observer)
+}
+
+/// The same with weights of the rows. With K_mn and y multiplied by √w row by row, all sums over rows are weighted ones, and
+/// weights that are 1 on average leave everything else as it is.
+pub fn fit_with(
+    x: ArrayView2<'_, f64>,
+    y: ArrayView1<'_, f64>,
+    noise: &RowNoise,
+    options: &SparseOptions,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<SparseGp, GpError> {
     check_training(x, y)?;
+    noise.check(x.nrows())?;
+    if noise.known.is_some() {
+        return Err(GpError::value("a sparse model takes weights, but no known noise of rows"));
+    }
     check_options(options, x.nrows())?;
     let StationaryOptions { kernel, hyperparameters, .. } = options.stationary;
     let free = hyperparameters.optimise;
@@ -46,11 +65,16 @@ pub fn fit(
     let subset =
         sample_without_replacement(&mut key.with("sparse.subset").generator(), x.nrows(), options.subset.max(1));
     let x_sub = x.select(Axis(0), &subset);
-    let start = start(&x_sub, y.select(Axis(0), &subset).view(), options, key, observer)?;
+    let y_sub = y.select(Axis(0), &subset);
+    let start = start((&x_sub, y_sub.view(), &noise.select(&subset)), options, key, observer)?;
     let distance = median_distance(x_sub.view());
     let mut bounds = exact::soft_bounds(start.lengths.len(), distance, x.nrows());
     bounds.upper[0] = LARGEST_VARIANCE.ln();
-    let mut fitter = Fitter { x: x.view(), y, options, key, free, given: start.clone(), bounds, jitter: JITTER };
+    let roots = noise.roots();
+    let weighed = times(y, roots.as_ref());
+    let (factors, given) = (roots.as_ref(), start.clone());
+    let mut fitter =
+        Fitter { x: x.view(), y: weighed.view(), factors, options, key, free, given, bounds, jitter: JITTER };
     let mut best = fitter.rounds(&start, "first", observer)?;
     let share = match linear_share(x.view(), y) {
         Err(error) if !error.is_recoverable() => return Err(error),
@@ -64,7 +88,7 @@ pub fn fit(
         }
     }
     observer.phase(Phase::Condition);
-    SparseGp::condition(x.view(), y, kernel, &best.hyper, &best.rows, best.jitter)
+    SparseGp::condition_with((x.view(), y, noise), kernel, &best.hyper, &best.rows, best.jitter)
 }
 
 fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
@@ -86,14 +110,13 @@ fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
 
 // Hyper-parameters of an exact fit on a subset of the rows, with several starts.
 fn start(
-    x: &Array2<f64>,
-    y: ArrayView1<'_, f64>,
+    (x, y, noise): (&Array2<f64>, ArrayView1<'_, f64>, &RowNoise),
     options: &SparseOptions,
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<Hyper, GpError> {
     let exact = ExactOptions { stationary: options.stationary, starts: options.starts, subset: START_ROWS };
-    Ok(exact::fit(x.view(), y, &exact, &key.with("sparse.start"), observer)?.hyper().clone())
+    Ok(exact::fit_with(x.view(), y, noise, &exact, &key.with("sparse.start"), observer)?.hyper().clone())
 }
 
 // A long length and a variance to match: close to a linear model that explains `share`.
@@ -131,7 +154,10 @@ impl Round {
 
 struct Fitter<'a> {
     x: ArrayView2<'a, f64>,
+    // Multiplied by the factors.
     y: ArrayView1<'a, f64>,
+    // The roots of the weights, where there are any.
+    factors: Option<&'a Array1<f64>>,
     options: &'a SparseOptions,
     key: &'a StreamKey,
     free: Free,
@@ -182,7 +208,8 @@ impl Fitter<'_> {
     }
 
     fn covariance(&self, hyper: &Hyper) -> Result<Stationary, GpError> {
-        Stationary::new(self.options.stationary.kernel, hyper, self.x, &column_means(self.x))
+        let covariance = Stationary::new(self.options.stationary.kernel, hyper, self.x, &column_means(self.x))?;
+        Ok(covariance.multiplied(self.factors.cloned()))
     }
 
     // Chooses points at fixed hyper-parameters. All rounds but the last only serve the hyper-parameters, and see no
@@ -201,7 +228,7 @@ impl Fitter<'_> {
             return self.grow(&self.covariance(hyper)?, self.y, hyper, round, key, observer);
         }
         let seen = sample_without_replacement(&mut key.with("rows").generator(), n, limit);
-        let covariance = self.covariance(hyper)?.select(&seen);
+        let covariance = self.covariance(hyper)?.subset(&seen);
         let y = self.y.select(Axis(0), &seen);
         let rows = self.grow(&covariance, y.view(), hyper, round, key, observer)?;
         Ok(rows.into_iter().map(|row| seen[row]).collect())
@@ -240,6 +267,7 @@ impl Fitter<'_> {
         let objective = Bound {
             x: self.x,
             y: self.y,
+            factors: self.factors,
             kernel: self.options.stationary.kernel,
             rows,
             jitter: self.jitter,
@@ -264,6 +292,7 @@ impl Fitter<'_> {
 struct Bound<'a> {
     x: ArrayView2<'a, f64>,
     y: ArrayView1<'a, f64>,
+    factors: Option<&'a Array1<f64>>,
     kernel: Kernel,
     rows: &'a [usize],
     jitter: f64,
@@ -280,8 +309,14 @@ impl Objective for Bound<'_> {
         if hyper.check(self.x.ncols()).is_err() || hyper.noise <= 0.0 {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
-        let found =
-            objective_with_gradient((self.x, self.y), self.kernel, &hyper, self.rows, self.jitter, self.penalty)?;
+        let found = weighted_objective(
+            (self.x, self.y, self.factors),
+            self.kernel,
+            &hyper,
+            self.rows,
+            self.jitter,
+            self.penalty,
+        )?;
         self.seen.borrow_mut().push((theta.to_vec(), found.log_likelihood));
         Ok(found.at)
     }

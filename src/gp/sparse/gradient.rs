@@ -13,7 +13,7 @@
 //! A common length takes one pass: with D = ∂K_mn/∂log λ the sums D Vᵀ and D y are enough. One length per
 //! feature takes a second pass, in which ∂F/∂K_mn is formed tile by tile.
 
-use ndarray::{Array2, ArrayView1, ArrayView2, s};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
 
 use super::penalty::Penalty;
 use super::state::{Level, State, factor};
@@ -55,10 +55,22 @@ pub fn objective_with_gradient(
     jitter: f64,
     penalty: Penalty,
 ) -> Result<BoundEvaluation, GpError> {
+    weighted_objective((x, y, None), kernel, hyper, rows, jitter, penalty)
+}
+
+/// The same where rows have factors √w, `[n]`, by which their targets are multiplied already.
+pub(super) fn weighted_objective(
+    (x, y, factors): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, Option<&Array1<f64>>),
+    kernel: Kernel,
+    hyper: &Hyper,
+    rows: &[usize],
+    jitter: f64,
+    penalty: Penalty,
+) -> Result<BoundEvaluation, GpError> {
     if x.nrows() != y.len() {
         return Err(GpError::shape(format!("{} rows and {} targets", x.nrows(), y.len())));
     }
-    let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?;
+    let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(factors.cloned());
     let level = Level { noise: hyper.noise, jitter };
     let (state, lengths) = if hyper.lengths.len() == 1 {
         let (inducing, lower) = factor(&covariance, rows, level)?;

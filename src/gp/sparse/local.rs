@@ -15,6 +15,7 @@ use crate::gp::neighbours::{
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::StreamKey;
+use crate::gp::row_noise::RowNoise;
 
 impl SparseGp {
     /// The same model with a local layer fitted to the training rows x: `[n, d]`, y: `[n]`, where that is better than the
@@ -30,7 +31,7 @@ impl SparseGp {
         observer.phase(Phase::Local);
         let kept = kept_rows(x.nrows(), options, key);
         let (rows, targets) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept));
-        let leave_one_out = self.leave_one_out(rows.view(), targets.view())?;
+        let leave_one_out = self.leave_one_out(rows.view(), targets.view(), &RowNoise::default())?;
         let particle = GlobalParticle { places: self.places(rows.view())?, leave_one_out };
         let noise = noise_rule(options, y, self.parts.hyper.noise);
         let (parts, fit) = fit_local(rows.view(), &[particle], options, (noise, &[]), key, observer)?;
@@ -65,11 +66,23 @@ impl SparseGp {
         y: ArrayView1<'_, f64>,
         key: &StreamKey,
     ) -> Result<LeaveOneOut, GpError> {
+        self.left_out_with(x, y, &RowNoise::default(), key)
+    }
+
+    /// The same where rows have weights.
+    pub fn left_out_with(
+        &self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        noise: &RowNoise,
+        key: &StreamKey,
+    ) -> Result<LeaveOneOut, GpError> {
         if let Some(local) = &self.local {
             return local.left_out(&left_out_places(local.len(), key));
         }
         let rows = left_out_rows(x.nrows(), key);
-        self.leave_one_out(x.select(Axis(0), &rows).view(), y.select(Axis(0), &rows).view())
+        let (x, y) = (x.select(Axis(0), &rows), y.select(Axis(0), &rows));
+        self.leave_one_out(x.view(), y.view(), &noise.select(&rows))
     }
 
     pub(super) fn restore_local(&mut self) -> Result<(), GpError> {
@@ -87,7 +100,12 @@ impl SparseGp {
         Ok(Places { points: self.at(x)?.points().rows().to_owned(), lengths: None })
     }
 
-    fn leave_one_out(&self, x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<LeaveOneOut, GpError> {
+    fn leave_one_out(
+        &self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        noise: &RowNoise,
+    ) -> Result<LeaveOneOut, GpError> {
         let (n, parts) = (x.nrows(), &self.parts);
         let starts: Vec<usize> = (0..n).step_by(ROW_TILE).collect();
         let tile = |first: usize| {
@@ -101,7 +119,8 @@ impl SparseGp {
             solve_triangular(Side::RightTransposed, parts.lower_b.view(), k.view_mut())?;
             let mut found = LeaveOneOut::default();
             for (i, row) in row_slices(&k).enumerate() {
-                found.push(y[first + i] - means[i], remaining[i], dot(row, row), parts.hyper.noise);
+                let noise = noise.variance(first + i, parts.hyper.noise);
+                found.push(y[first + i] - means[i], remaining[i], dot(row, row), noise);
             }
             Ok(found)
         };

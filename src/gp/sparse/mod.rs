@@ -23,16 +23,17 @@ mod sums;
 
 use std::sync::Arc;
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, CowArray, Ix1};
 
 use super::GpError;
 use super::exact::check_training;
 use super::kernel::{Hyper, Kernel, Stationary, column_means};
 use super::linalg::Cholesky;
 use super::neighbours::{LocalLayer, LocalParts};
+use super::row_noise::RowNoise;
 
 pub(crate) use fit::LARGEST_VARIANCE;
-pub use fit::fit;
+pub use fit::{fit, fit_with};
 pub(crate) use gradient::level_gradient;
 pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient};
 pub use options::SparseOptions;
@@ -70,6 +71,11 @@ pub struct SparseParts {
     pub local: Option<LocalParts>,
 }
 
+/// Targets times the roots of their weights, where there are any.
+pub(super) fn times<'a>(y: ArrayView1<'a, f64>, roots: Option<&Array1<f64>>) -> CowArray<'a, f64, Ix1> {
+    roots.map_or_else(|| CowArray::from(y), |roots| CowArray::from(&y * roots))
+}
+
 /// A sparse Gaussian process conditioned on training rows.
 #[derive(Debug, Clone)]
 pub struct SparseGp {
@@ -91,9 +97,23 @@ impl SparseGp {
         rows: &[usize],
         jitter: f64,
     ) -> Result<Self, GpError> {
+        Self::condition_with((x, y, &RowNoise::default()), kernel, hyper, rows, jitter)
+    }
+
+    /// The same with weights of the rows.
+    pub fn condition_with(
+        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+        kernel: Kernel,
+        hyper: &Hyper,
+        rows: &[usize],
+        jitter: f64,
+    ) -> Result<Self, GpError> {
         check_training(x, y)?;
-        let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?;
-        let state = State::new(&covariance, y, rows, Level { noise: hyper.noise, jitter })?;
+        noise.check(x.nrows())?;
+        let roots = noise.roots();
+        let y = times(y, roots.as_ref());
+        let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(roots);
+        let state = State::new(&covariance, y.view(), rows, Level { noise: hyper.noise, jitter })?;
         Self::from_parts(SparseParts {
             rows: rows.to_vec(),
             x_m: x.select(Axis(0), rows),
@@ -103,8 +123,8 @@ impl SparseGp {
             kernel,
             hyper: hyper.clone(),
             jitter: state.jitter(),
-            bound: state.bound(),
-            log_likelihood: state.log_likelihood(),
+            bound: state.bound() + noise.log_density(),
+            log_likelihood: state.log_likelihood() + noise.log_density(),
             local: None,
         })
     }

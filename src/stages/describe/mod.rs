@@ -2,11 +2,12 @@
 
 use super::job::Key;
 use super::{Collecting, Context, Demand, Job, Output, Preparation, Stage, StageError, StageKind, Work};
+use crate::features::ColumnKind;
 use crate::pipeline::{Kind, Link};
 use crate::store::input::ColumnQuality;
 use crate::store::{InputTable, read_known, write_rows};
 use crate::tables::ColumnRow;
-use ndarray::ArrayView1;
+use ndarray::{Array1, ArrayView1};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -70,22 +71,30 @@ fn describe(table: &InputTable) -> Vec<ColumnRow> {
         _ => table.features.column(column),
     };
     let role = |column: usize| if column < features { "feature" } else { "target" };
-    table.quality.iter().enumerate().map(|(column, quality)| row(quality, role(column), &values(column))).collect()
+    // Numbers of levels and microseconds since 1970 have no mean that would say anything.
+    let is_number =
+        |column: usize| table.columns.get(column).is_none_or(|column| column.kind.reads_like(ColumnKind::Number));
+    let each = table.quality.iter().enumerate();
+    each.map(|(column, quality)| row(quality, role(column), &values(column), is_number(column))).collect()
 }
 
-fn row(quality: &ColumnQuality, role: &str, values: &ArrayView1<'_, f64>) -> ColumnRow {
-    let mean = values.mean();
+fn row(quality: &ColumnQuality, role: &str, values: &ArrayView1<'_, f64>, is_number: bool) -> ColumnRow {
+    let count = values.len();
+    let known: Array1<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+    let values = if known.len() < count { known.view() } else { values.view() };
+    let mean = values.mean().filter(|_| is_number);
     let variance = |mean: f64| values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    let range = quality.range.filter(|_| is_number);
     ColumnRow {
         run_id: String::new(),
         stage: String::new(),
         case: String::new(),
         column: quality.name.clone(),
         role: role.to_owned(),
-        rows: values.len() as i64,
+        rows: count as i64,
         mean,
         std: mean.map(|mean| variance(mean).sqrt()),
-        min: quality.range.map(|(low, _)| low),
-        max: quality.range.map(|(_, high)| high),
+        min: range.map(|(low, _)| low),
+        max: range.map(|(_, high)| high),
     }
 }

@@ -6,7 +6,8 @@ pub use stage::{Evaluate, KIND};
 
 use super::StageError;
 use crate::eval::conformal::Calibration;
-use crate::eval::metrics::{self, Predictions};
+use crate::eval::metrics::{self, Predictions, ScaledPredictions};
+use crate::eval::transform::Transform;
 use crate::tables::{MetricRow, PredictionBlock};
 use polars::prelude::{DataFrame, IntoLazy, NamedFrom, PolarsError, Series, col};
 
@@ -19,14 +20,20 @@ pub struct MetricContext<'a> {
     pub method: &'a str,
 }
 
+/// Predictions of a fold, with what there is to know about their distributions.
+pub struct Measurable {
+    pub block: PredictionBlock,
+    /// What intervals are calibrated by; none for those of the normal distribution.
+    pub calibration: Option<Calibration>,
+    /// The scale on which the target is modelled, and the noise there; none where it is its own.
+    pub scale: Option<(Transform, f64)>,
+}
+
 /// The metrics of every fold, whose intervals may be calibrated, then their mean and sample standard deviation over the folds.
-pub fn run(
-    context: &MetricContext<'_>,
-    blocks: &[(PredictionBlock, Option<Calibration>)],
-) -> Result<Vec<MetricRow>, StageError> {
+pub fn run(context: &MetricContext<'_>, blocks: &[Measurable]) -> Result<Vec<MetricRow>, StageError> {
     let mut rows = Vec::new();
-    for (block, calibration) in blocks {
-        rows.extend(fold_metrics(context, block, calibration.as_ref())?);
+    for block in blocks {
+        rows.extend(fold_metrics(context, block)?);
     }
     with_summary(context, rows)
 }
@@ -85,13 +92,19 @@ fn with_summary(context: &MetricContext<'_>, mut rows: Vec<MetricRow>) -> Result
 
 fn fold_metrics(
     context: &MetricContext<'_>,
-    block: &PredictionBlock,
-    calibration: Option<&Calibration>,
+    Measurable { block, calibration, scale }: &Measurable,
 ) -> Result<Vec<MetricRow>, StageError> {
     let Some(y_true) = &block.y_true else { return Ok(Vec::new()) };
     let noise_variance = block.noise_std.as_ref().and_then(|noise| noise.first()).map(|std| std * std);
     let (y_mean, y_std) = (block.y_mean.as_slice(), block.y_std.as_deref());
-    let predictions = Predictions { y_true, y_mean, y_std, noise_variance, calibration };
+    let on_scale = scale.zip(block.on_scale.as_ref()).map(|((transform, noise_std), (mean, std))| ScaledPredictions {
+        transform,
+        mean,
+        std,
+        noise_std,
+    });
+    let calibration = calibration.as_ref();
+    let predictions = Predictions { y_true, y_mean, y_std, noise_variance, calibration, on_scale };
     let row =
         |(name, value)| context.row((Some(block.fold), &block.split), (name, "value"), value, block.rows() as i64);
     Ok(metrics::evaluate(&predictions)?.into_iter().map(row).collect())

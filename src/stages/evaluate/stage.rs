@@ -3,6 +3,7 @@
 use crate::eval::metrics::of_predictions;
 use crate::pipeline::tree::{Entry, Node};
 use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, find, text};
+use crate::stages::evaluate::Measurable;
 use crate::stages::job::Key;
 use crate::stages::predict::Predicted;
 use crate::stages::{
@@ -65,14 +66,17 @@ impl Stage for Evaluate {
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
         let predictions = self.predictions(context)?;
-        let measured = |part: &Predicted| Ok((part.block()?, part.calibration()?));
+        let measured = |part: &Predicted| {
+            let (calibration, scale) = (part.calibration()?, part.transform()?);
+            Ok(Measurable { block: part.block()?, calibration, scale })
+        };
         let blocks = predictions.parts.iter().map(measured).collect::<Result<Vec<_>, StoreError>>()?;
         job.spans.phase("evaluate");
         let run_id = job.record.run_id.to_string();
         let (stage, case, method) = (context.id, context.case, predictions.method.as_str());
         let rows = evaluate::run(&evaluate::MetricContext { run_id: &run_id, stage, case, method }, &blocks)?;
         write_rows(&job.draft.file(METRICS), &rows)?;
-        let count = blocks.iter().map(|(block, _)| block.rows()).sum();
+        let count = blocks.iter().map(|part| part.block.rows()).sum();
         Ok(Work::done(count, headline(&rows)))
     }
 

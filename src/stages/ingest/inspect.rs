@@ -1,6 +1,7 @@
 //! Looks at an input without running anything: what is there, and what training would refuse.
 
 use super::Ingest;
+use crate::features::ColumnKind;
 use crate::stages::{Demand, RowCheck, StageError};
 use crate::store::input::{ColumnQuality, KeyColumn, KeyValues, TimeScale};
 use crate::store::{InputSchema, InputTable, InvalidPolicy, discover, open, peek};
@@ -44,6 +45,8 @@ pub struct Inspected {
     pub values: Vec<(Option<String>, u64)>,
     /// From when to when, if it tells the time.
     pub span: Option<String>,
+    /// What the model sees of it, if that is not the column itself.
+    pub becomes: Option<String>,
 }
 
 impl Inspection {
@@ -99,10 +102,28 @@ fn columns(stage: &Ingest, demand: &Demand, schema: &InputSchema, table: &InputT
             .cloned(),
         values: Vec::new(),
         span: None,
+        becomes: None,
     };
     let mut all: Vec<Inspected> = stage.key.iter().map(|name| column(name, "key")).collect();
     all.extend(table.feature_names.iter().map(|name| column(name, "feature")));
-    all.extend(stage.target.iter().map(|name| column(name, "target")));
+    for (place, inspected) in all.iter_mut().filter(|column| column.role == "feature").enumerate() {
+        let Some(feature) = table.columns.get(place) else { continue };
+        let levels = table.levels.get(place).map_or(0, Vec::len);
+        // Numbers of levels and times in microseconds say nothing to a reader.
+        if let Some(quality) = inspected.quality.as_mut().filter(|_| !feature.kind.reads_like(ColumnKind::Number)) {
+            inspected.span = time_span(feature.kind, quality.range);
+            quality.range = None;
+        }
+        inspected.becomes =
+            (!feature.is_plain() || feature.kind == ColumnKind::Boolean).then(|| feature.becomes(levels));
+    }
+    all.extend(stage.target_name().map(|name| column(name, "target")));
+    if let (Some(target), Some(inspected)) = (&stage.target, all.last_mut().filter(|column| column.role == "target")) {
+        let transform = target.transform();
+        inspected.becomes = (!transform.is_none()).then(|| format!("modelled as {}", transform.name()));
+    }
+    all.extend(stage.weight.iter().map(|name| column(name, "weight")));
+    all.extend(stage.noise_std.iter().map(|name| column(name, "noise")));
     all.extend(demand.columns.iter().map(|name| Inspected { values: counts(table, name), ..column(name, "split") }));
     for key in &demand.keys {
         let (values, span) = key_values(table, key);
@@ -132,6 +153,13 @@ fn key_values(table: &InputTable, key: &KeyColumn) -> (Vec<(Option<String>, u64)
         }
         _ => (Vec::new(), None),
     }
+}
+
+/// The first and the last day of a column of times.
+fn time_span(kind: ColumnKind, range: Option<(f64, f64)>) -> Option<String> {
+    let (first, last) = range.filter(|_| kind == ColumnKind::Timestamp)?;
+    let day = |micros: f64| Timestamp::from_micros(micros as i64).date();
+    Some(format!("{} to {}", day(first), day(last)))
 }
 
 fn counts(table: &InputTable, name: &str) -> Vec<(Option<String>, u64)> {

@@ -1,13 +1,17 @@
 //! `ingest`: reads the features, target and key of an input.
 
 pub mod inspect;
+mod options;
 mod source;
+mod target;
 
+pub use options::{FeatureOption, TargetOption};
 pub use source::Source;
 
 use inspect::Inspection;
 
 use super::{Collecting, Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
+use crate::features::ColumnKind;
 use crate::pipeline::{FilePath, Kind};
 use crate::store::input::{ColumnQuality, LARGEST, SMALLEST, check_quality, check_unique_keys};
 use crate::store::{InputFile, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
@@ -33,14 +37,21 @@ pub struct Ingest {
     pub path: FilePath,
     /// Column that identifies rows in the predictions; must be unique to train on.
     pub key: Option<String>,
-    /// Names or globs of the feature columns.
+    /// Names or globs of the feature columns, or mappings that say what they are.
     #[schemars(extend("minItems" = 1))]
-    pub features: Vec<String>,
+    pub features: Vec<FeatureOption>,
     /// Names or globs of columns that patterns in `features` leave out.
     #[serde(default)]
     pub exclude: Vec<String>,
-    /// Column to predict; optional when only scoring.
-    pub target: Option<String>,
+    /// Column to predict; optional when only scoring. With a `transform`, it is modelled on another scale.
+    pub target: Option<TargetOption>,
+    /// Column with the weight of each row: the noise variance of its target is divided by it. Weights count relative to
+    /// their mean (`gp`, `sparse_gp`, `ridge`, `knn`, `mean`).
+    #[schemars(length(min = 1))]
+    pub weight: Option<String>,
+    /// Column with the known noise of each row's target, a standard deviation in the target's units (`gp`).
+    #[schemars(length(min = 1))]
+    pub noise_std: Option<String>,
 }
 
 impl Stage for Ingest {
@@ -102,12 +113,20 @@ impl Ingest {
     pub fn selection(&self, demand: &Demand) -> Selection {
         Selection {
             key: self.key.clone(),
-            features: self.features.clone(),
+            features: self.features.iter().map(|feature| feature.name().to_owned()).collect(),
             exclude: self.exclude.clone(),
-            target: self.target.clone(),
+            declared: self.features.iter().filter_map(FeatureOption::declared).collect(),
+            target: self.target_name().map(str::to_owned),
+            weight: self.weight.clone(),
+            noise_std: self.noise_std.clone(),
             extra: demand.columns.iter().cloned().collect(),
             keys: demand.keys.iter().cloned().collect(),
         }
+    }
+
+    /// The column to predict.
+    pub fn target_name(&self) -> Option<&str> {
+        self.target.as_ref().map(TargetOption::name)
     }
 
     /// How many rows these files have, by their footers. What is asked for by name must be there; patterns may match
@@ -143,6 +162,7 @@ impl Ingest {
             }
             problems.extend(check_unique_keys(table).err().map(StageError::from));
             problems.extend(check_sizes(table).err());
+            problems.extend(target::check(self.target.as_ref(), table).err());
         }
         problems
     }
@@ -171,8 +191,12 @@ impl Ingest {
 
     /// Features that nobody asked for by name, and that look like numbers of rows rather than something measured.
     fn row_numbers(&self, table: &InputTable) -> Option<String> {
+        let times = |name: &String| {
+            table.columns.iter().any(|column| column.name == *name && column.kind == ColumnKind::Timestamp)
+        };
         let columns = table.feature_names.iter().zip(table.features.axis_iter(Axis(1)));
-        let by_pattern = columns.filter(|(name, _)| !self.features.contains(name));
+        let named = |name: &String| self.features.iter().any(|feature| feature.name() == name);
+        let by_pattern = columns.filter(|(name, _)| !named(name) && !times(name));
         // With a key, further numbers of rows are less likely than counts that happen to differ.
         let is_number = |name: &str, values: &ArrayView1<'_, f64>| {
             name.starts_with(PANDAS_INDEX) || (self.key.is_none() && are_different_integers(values))

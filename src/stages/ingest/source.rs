@@ -52,6 +52,11 @@ impl Source {
         if !stage.exclude.is_empty() {
             options["exclude"] = json!(stage.exclude);
         }
+        for (name, column) in [("weight", &stage.weight), ("noise_std", &stage.noise_std)] {
+            if column.is_some() {
+                options[name] = json!(column);
+            }
+        }
         if !demand.keys.is_empty() {
             options["keys"] = json!(demand.keys);
         }

@@ -139,6 +139,7 @@ impl Watch {
         for condition in unknown {
             let why = match condition.metric.as_str() {
                 "nearest_distance_ratio" => "the model has no local layer",
+                "share_unseen_levels" | "share_missing" => "the model takes all columns as they are",
                 _ => "it needs variances, and a model that knows those of its training",
             };
             let text = format!("`{condition}` cannot be looked at: {why}");
@@ -186,14 +187,19 @@ fn fact(condition: &Condition, drift: &[MetricRow]) -> String {
     all.sort_by(|left, right| right.1.total_cmp(&left.1));
     let Some((row, worst)) = all.first().copied() else { return String::new() };
     match condition.metric.as_str() {
-        "share_outside_range" => {
+        "share_outside_range" | "share_unseen_levels" | "share_missing" => {
             let named = |(row, share): &(&MetricRow, f64)| {
                 format!("`{}` in {} of the rows", row.feature.as_deref().unwrap_or_default(), percent(*share))
             };
             let names: Vec<String> = all.iter().take(NAMED).map(named).collect();
             let more = all.len().saturating_sub(NAMED);
             let more = if more > 0 { format!(" and {more} more features") } else { String::new() };
-            format!("outside the range of training: {}{more}", names.join(", "))
+            let what = match condition.metric.as_str() {
+                "share_unseen_levels" => "levels that training has not seen",
+                "share_missing" => "no value",
+                _ => "outside the range of training",
+            };
+            format!("{what}: {}{more}", names.join(", "))
         }
         "variance_ratio" => format!("the predictive variance is {} times that of training", significant(worst)),
         "nearest_distance_ratio" => {

@@ -1,16 +1,16 @@
 //! Predicts the test rows of a fold, in the target's own units.
 
-use super::predicted::write_calibration;
+use super::predicted::{write_calibration, write_transform};
 use super::scorer::Tally;
 use super::{DRIFT, PREDICTIONS, Predict, quantiles, watch};
-use crate::eval::metrics::share_below;
+use crate::features::SeenValues;
 use crate::stages::job::Task;
 use crate::stages::split::Folds;
 use crate::stages::train::{TargetPrediction, TrainedModel};
 use crate::stages::{Collecting, Job, Model, StageError, Work};
 use crate::store::{InputTable, ModelFile, ModelMeta, read_known, write_predictions, write_rows};
 use crate::tables::{HiddenRow, PredictionBlock};
-use ndarray::{Array2, Axis};
+use ndarray::Array2;
 
 const HIDDEN: &str = "hidden.parquet";
 
@@ -24,16 +24,16 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
     let file = ModelFile::load(&model.path)?;
     let model = TrainedModel::from_file(&file, &model.path)?;
     let model = if stage.local { model } else { model.without_local() };
-    let columns = model.match_features(&table)?;
-    let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
+    let (x, seen) = model.encode(&table, rows)?;
     // Intervals need the variance even when its column is not asked for.
     let variance = stage.variance || !stage.levels().is_empty();
     let prediction = model.predict_unless(&|| job.cancel.is_set(), &x, variance)?;
     if !stage.watch(true).is_empty() {
-        let (tally, fold) = (tally(&file.meta, &x, &prediction), job.task.fold_number().unwrap_or(0));
-        let drift = tally.metrics(&file.meta.feature_names, &file.meta.method, "test", fold);
+        let (tally, fold) = (tally(&file.meta, &x, &seen, &prediction), job.task.fold_number().unwrap_or(0));
+        let drift = tally.metrics(&file.meta.feature_names, &model.input_names(), &file.meta.method, "test", fold);
         write_rows(&job.draft.file(DRIFT), &drift)?;
     }
+    write_transform(&job.draft.file(PREDICTIONS), prediction.on_scale.as_ref())?;
     let block = block(stage, prediction, &model, (&table, rows), job.task)?;
     job.spans.end_phases();
     write_predictions(&job.draft.file(PREDICTIONS), &block)?;
@@ -45,12 +45,13 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
 }
 
 /// How far test rows are from those of training.
-fn tally(meta: &ModelMeta, x: &Array2<f64>, prediction: &TargetPrediction) -> Tally {
+fn tally(meta: &ModelMeta, x: &Array2<f64>, seen: &SeenValues, prediction: &TargetPrediction) -> Tally {
     let mut tally = Tally::new(meta.feature_names.len());
+    tally.count_seen(seen);
     for row in x.rows() {
         tally.count_ranges(&row.to_vec(), &meta.feature_ranges);
     }
-    for std in prediction.y_std.iter().flatten() {
+    for std in prediction.spread().unwrap_or_default() {
         tally.count_variance(std * std, meta.predictive_variance);
     }
     prediction.nearest.iter().flatten().for_each(|ratio| tally.count_nearest(*ratio));
@@ -71,8 +72,7 @@ pub fn collect(stage: &Predict, done: &mut Collecting<'_, '_>) -> Result<(), Sta
 
 /// The hidden layers of a deep model at these rows of the table; nothing for other models.
 fn hidden(model: &TrainedModel, table: &InputTable, rows: &[usize], task: &Task) -> Result<Vec<HiddenRow>, StageError> {
-    let columns = model.match_features(table)?;
-    let x = table.features.select(Axis(0), rows).select(Axis(1), &columns);
+    let (x, _) = model.encode(table, rows)?;
     let mut all = Vec::new();
     for layer in model.hidden_layers(&x)? {
         for ((position, output), mean) in layer.mean.indexed_iter() {
@@ -102,15 +102,12 @@ fn block(
     (table, rows): (&InputTable, &[usize]),
     task: &Task,
 ) -> Result<PredictionBlock, StageError> {
-    let std = prediction.y_std.as_deref().unwrap_or_default();
-    let at = |z: f64| prediction.mean.iter().zip(std).map(|(mean, std)| z.mul_add(*std, *mean)).collect();
+    let at = |z: f64| (0..rows.len()).map(|row| prediction.quantile(row, z)).collect();
     let calibration = model.calibration();
     let quantiles = quantiles(&stage.levels(), calibration)?.into_iter().map(|(name, z)| (name, at(z))).collect();
-    let noise = vec![model.noise_std(); rows.len()];
     let y_true: Option<Vec<f64>> = table.target.as_ref().map(|target| rows.iter().map(|row| target[*row]).collect());
     let below = |y_true: &Vec<f64>| {
-        let rows = y_true.iter().zip(&prediction.mean).zip(std);
-        rows.map(|((y, mean), std)| share_below(calibration, (y - mean) / std)).collect()
+        y_true.iter().enumerate().map(|(row, y)| prediction.share_below(row, *y, calibration)).collect()
     };
     let y_pit = y_true.as_ref().filter(|_| stage.variance).map(below);
     Ok(PredictionBlock {
@@ -124,10 +121,11 @@ fn block(
         y_mean: prediction.mean,
         y_std: prediction.y_std.filter(|_| stage.variance),
         f_std: prediction.f_std.filter(|_| stage.variance),
-        noise_std: Some(noise),
+        noise_std: Some(prediction.noise_std),
         y_mean_global: prediction.global_mean,
         nearest_distance: prediction.nearest,
         y_pit,
+        on_scale: prediction.on_scale.filter(|_| stage.variance).map(|on| (on.mean, on.std)),
         quantiles,
         keep: Vec::new(),
     })

@@ -51,6 +51,8 @@ pub static KIND: StageKind = StageKind {
 const PREDICTIONS: &str = "predictions.parquet";
 /// What the model's intervals are calibrated by, beside the predictions; models without calibration have none.
 const CALIBRATION: &str = "calibration.parquet";
+/// The scale on which the target is modelled, beside the predictions, where it is not its own.
+const TRANSFORM: &str = "transform.json";
 /// How far the rows are from those of training, as rows of the table `metrics`.
 const DRIFT: &str = "drift.parquet";
 
@@ -275,13 +277,9 @@ pub fn quantiles(intervals: &[f64], calibration: Option<&Calibration>) -> Result
 /// A published model can be read, and its features are there.
 fn check_model(path: &Path, table: &InputTable) -> Result<(), StageError> {
     let model = ModelFile::load(path)?;
-    let missing: Vec<&str> = model
-        .meta
-        .feature_names
-        .iter()
-        .filter(|name| !table.feature_names.contains(name))
-        .map(String::as_str)
-        .collect();
+    let inputs = model.meta.inputs();
+    let names = inputs.iter().map(|column| &column.name);
+    let missing: Vec<&str> = names.filter(|name| !table.feature_names.contains(name)).map(String::as_str).collect();
     if missing.is_empty() {
         return Ok(());
     }

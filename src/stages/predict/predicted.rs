@@ -1,14 +1,18 @@
 //! Predictions on their way from the cache to the table of a run; they may be larger than memory.
 
-use super::CALIBRATION;
+use super::{CALIBRATION, TRANSFORM};
 use crate::eval::conformal::Calibration;
+use crate::eval::transform::Transform;
+use crate::stages::train::OnScale;
 use crate::store::{
-    Footer, ResultsDir, RunId, StoreError, WrittenTable, open_batches, read_measurable, read_predictions, write_columns,
+    Footer, ResultsDir, RunId, StoreError, WrittenTable, open_batches, read_measurable, read_predictions, write_atomic,
+    write_columns,
 };
 use crate::tables::predictions::{self, PredictionBlock};
 use crate::tables::{TableKind, relabel};
 use arrow::array::{ArrayRef, AsArray as _, Float64Array, PrimitiveArray, RecordBatch, UInt64Array};
 use arrow::datatypes::{Float64Type, SchemaRef, UInt64Type};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -51,6 +55,19 @@ impl Predicted {
         Calibration::from_parts(ranks, scores).map(Some).ok_or_else(damaged)
     }
 
+    /// The scale on which their target is modelled, and the noise there; none where it is its own.
+    pub fn transform(&self) -> Result<Option<(Transform, f64)>, StoreError> {
+        let path = self.path.with_file_name(TRANSFORM);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = std::fs::read(&path).map_err(|error| StoreError::read(&path, error))?;
+        serde_json::from_slice(&text).map(Some).map_err(|error| {
+            let hint = "the file is damaged: remove it and run again";
+            StoreError::invalid(&path, format!("not a scale of a target: {error}"), hint)
+        })
+    }
+
     fn batches(&self, run_id: &str, schema: &SchemaRef) -> Result<PredictedBatches<'_>, StoreError> {
         let (run_id, schema) = (run_id.to_owned(), schema.clone());
         let (_, batches) = open_batches(&self.path)?;
@@ -69,6 +86,13 @@ pub(super) fn write_calibration(predictions: &Path, calibration: Option<&Calibra
     let scores: ArrayRef = Arc::new(Float64Array::from(calibration.scores().to_vec()));
     write_columns(&predictions.with_file_name(CALIBRATION), vec![("rank", ranks), ("score", scores)])?;
     Ok(())
+}
+
+/// Writes the scale of the target beside the predictions, if it is not its own.
+pub(super) fn write_transform(predictions: &Path, on_scale: Option<&OnScale>) -> Result<(), StoreError> {
+    let Some(OnScale { transform, noise_std, .. }) = on_scale else { return Ok(()) };
+    let path = predictions.with_file_name(TRANSFORM);
+    write_atomic(&path, json!([transform, noise_std]).to_string().as_bytes()).map(drop)
 }
 
 /// Writes the predictions table of a run.

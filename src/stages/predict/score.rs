@@ -1,6 +1,6 @@
 //! Scores all rows of an input: they pass through in chunks, into the predictions table and the file asked for.
 
-use super::predicted::write_calibration;
+use super::predicted::{write_calibration, write_transform};
 use super::{DRIFT, PREDICTIONS, Predict, watch};
 use crate::stages::ingest::Source;
 use crate::stages::job::Progress;
@@ -23,7 +23,10 @@ pub fn score(stage: &Predict, model: &Model, source: &Source, job: &mut Job<'_, 
     let (tally, scorer) = stream(stage, model, source, job)?;
     source.check_unchanged()?;
     let fold = job.task.fold_number().unwrap_or(0);
-    write_rows(&job.draft.file(DRIFT), &tally.metrics(scorer.features(), scorer.method(), "score", fold))?;
+    write_rows(
+        &job.draft.file(DRIFT),
+        &tally.metrics(scorer.features(), &scorer.input_names(), scorer.method(), "score", fold),
+    )?;
     let (rows, warnings) = (tally.rows, tally.warning(stage.on_invalid));
     let notes = json!({ "warnings": warnings.as_slice() });
     Ok(Work { rows: rows as usize, outcome: format!("{rows} rows"), notes })
@@ -43,7 +46,7 @@ fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) ->
     let selection = source.stage.selection(&source.demand);
     let has = |name: &str| selection.wants(name) && schema.columns().iter().any(|column| column.name == name);
     let named = source.files().first().map_or(source.stage.path.path(), |file| &file.path).display().to_string();
-    let (key, target) = (source.stage.key.clone(), source.stage.target.clone());
+    let (key, target) = (source.stage.key.clone(), source.stage.target_name().map(str::to_owned));
     let others = Wanted { key, target, keep: stage.keep.clone(), ..Wanted::default() };
     let wanted = scorer.wanted(&named, has, "add them to `features` of the ingest stage", others)?;
     let chunks = ParquetChunks::open(source.files().to_vec(), schema, &wanted)?;
@@ -65,6 +68,7 @@ fn stream(stage: &Predict, model: &Model, source: &Source, job: &Job<'_, '_>) ->
     };
     let tally = scorer.run(chunks, &files, sinks, &mut progress)?;
     write_calibration(&job.draft.file(PREDICTIONS), scorer.calibration())?;
+    write_transform(&job.draft.file(PREDICTIONS), scorer.scale().as_ref())?;
     Ok((tally, scorer))
 }
 

@@ -30,7 +30,11 @@ fn fit(subject: &Subject<'_>, stage: &str, case: &str, stages: &[ResolvedStage])
     let several = stages.iter().filter(|stage| stage.kind == "train").count() > 1;
     let path = subject.results.model_path(subject.pipeline?, subject.id, case, several.then_some(stage), 0);
     let file = ModelFile::load(&path).ok()?;
+    // A curve is over a column that is taken as it is.
     let [feature] = &file.meta.feature_names[..] else { return None };
+    if file.meta.columns.is_some() {
+        return None;
+    }
     let [range] = file.meta.feature_ranges[..] else { return None };
     let model = TrainedModel::from_file(&file, &path).ok()?;
     let step = (range.max - range.min) / (GRID - 1) as f64;

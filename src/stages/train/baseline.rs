@@ -1,6 +1,6 @@
 //! Trained baselines: their tensors, figures and messages.
 
-use super::tensors::{columns, count, integers, one, scalar, vector};
+use super::tensors::{ROW_WEIGHTS, columns, count, integers, one, optional_vector, scalar, vector};
 use crate::gp::baseline::{Baseline, KnnParts, NearestRows, Ridge, RidgeParts, TargetMean};
 use crate::store::{ModelFile, Tensor, Tensors};
 use std::collections::BTreeMap;
@@ -54,14 +54,17 @@ pub fn tensors(baseline: &Baseline) -> Tensors {
             ]
         }
         Baseline::Knn(knn) => {
-            let KnnParts { x, y, errors, neighbours, error } = knn.parts();
-            vec![
+            let KnnParts { x, y, weights, errors, neighbours, error } = knn.parts();
+            let weights = weights.map(|weights| (ROW_WEIGHTS, Tensor::from(weights)));
+            let mut all = vec![
                 ("x", Tensor::from(x)),
                 ("y", Tensor::from(y)),
                 ("errors", Tensor::from(errors)),
                 ("neighbours", integers([neighbours])),
                 ("error", scalar(error)),
-            ]
+            ];
+            all.extend(weights);
+            all
         }
     };
     named.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect()
@@ -96,6 +99,7 @@ pub fn from_file(file: &ModelFile) -> Result<Option<Baseline>, String> {
             let parts = KnnParts {
                 x: columns(tensors, "x", features)?,
                 y: vector(tensors, "y")?,
+                weights: optional_vector(tensors, ROW_WEIGHTS)?,
                 errors: vector(tensors, "errors")?,
                 neighbours: count(tensors, "neighbours")?,
                 error: number("error")?,

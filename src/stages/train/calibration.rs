@@ -8,6 +8,7 @@ use crate::eval::conformal::Calibration;
 use crate::gp::GpError;
 use crate::gp::observer::{Observer, Phase, Progress, Recorder};
 use crate::gp::random::{StreamKey, permutation};
+use crate::gp::row_noise::RowNoise;
 use crate::stages::StageError;
 use crate::store::{Tensor, Tensors};
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
@@ -51,6 +52,8 @@ pub struct TrainingRows<'a> {
     pub x: ArrayView2<'a, f64>,
     /// `[n]`.
     pub y: ArrayView1<'a, f64>,
+    /// How their noise differs from row to row.
+    pub noise: &'a RowNoise,
     /// Which rows of the source they are, in increasing order.
     pub source: &'a [usize],
 }
@@ -76,7 +79,7 @@ pub fn calibrate(
     }
     let watched: &dyn Observer = observer;
     let of = |predictor: &Predictor| {
-        let found = predictor.left_out(&rows.x, &rows.y, key, &|| watched.interrupted())?;
+        let found = predictor.left_out(&rows.x, &rows.y, rows.noise, key, &|| watched.interrupted())?;
         Ok(Calibration::from_scores(found.scores()))
     };
     let global = alone.as_ref().map(of).transpose().map_err(|error: GpError| StageError::from(error))?.flatten();
@@ -119,19 +122,21 @@ fn out_of_fold(
         // Its traces and checkpoints are nobody's business.
         let mut quiet = Recorder::new(&*observer);
         let key = key.with_index(fold as u64);
-        let (fitted, _) = predictor(&stage, (x.view(), y.view()), &source, &key, None, &mut quiet)?;
+        let noise = rows.noise.select(&train);
+        let (fitted, _) = predictor(&stage, (x.view(), y.view(), &noise), &source, &key, None, &mut quiet)?;
         let (x, y) = (rows.x.select(Axis(0), &test), rows.y.select(Axis(0), &test));
-        whole.extend(scores(&fitted, &x, &y)?);
-        global.extend(scores(&fitted.without_local(), &x, &y)?);
+        let noise = rows.noise.select(&test);
+        whole.extend(scores(&fitted, &x, &y, &noise)?);
+        global.extend(scores(&fitted.without_local(), &x, &y, &noise)?);
     }
     Ok((whole, global))
 }
 
-fn scores(predictor: &Predictor, x: &Array2<f64>, y: &Array1<f64>) -> Result<Vec<f64>, GpError> {
-    let (predicted, noise) = (predictor.predict(x, true)?, predictor.noise());
+fn scores(predictor: &Predictor, x: &Array2<f64>, y: &Array1<f64>, noise: &RowNoise) -> Result<Vec<f64>, GpError> {
+    let (predicted, common) = (predictor.predict(x, true)?, predictor.row_noise());
     let latent = predicted.latent_variance.unwrap_or_default();
-    let rows = y.iter().zip(&predicted.mean).zip(&latent);
-    Ok(rows.map(|((y, mean), latent)| (y - mean) / (latent + noise).sqrt()).collect())
+    let rows = y.iter().zip(&predicted.mean).zip(&latent).enumerate();
+    Ok(rows.map(|(row, ((y, mean), latent))| (y - mean) / (latent + noise.variance(row, common)).sqrt()).collect())
 }
 
 impl Calibrated {

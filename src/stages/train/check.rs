@@ -8,6 +8,7 @@ use crate::pipeline::{Diagnostic, Diagnostics, contains_reference, find, kind_of
 /// Checks a train stage among the stages of its case.
 pub fn check(stage: &Entry, options: &Node, stages: &[Entry], problems: &mut Diagnostics) {
     check_target(stages, options, problems);
+    check_rows(stages, options, problems);
     check_inducing(options, problems);
     check_noise(options, problems);
     check_deep(options, problems);
@@ -99,6 +100,32 @@ fn check_target(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
             Diagnostic::new(origin, format!("training needs a target, and `{ingest}` has none"))
                 .help(format!("add `target: COLUMN` to `{ingest}`")),
         );
+    }
+}
+
+/// Methods that take weights of rows, and those that take the known noise of rows.
+const WITH_WEIGHTS: [&str; 5] = ["gp", "sparse_gp", "ridge", "knn", "mean"];
+const WITH_NOISE: [&str; 1] = ["gp"];
+
+/// Weights and known noise of rows need a method that can use them.
+fn check_rows(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
+    let Some((split, _)) = text(options, "input") else { return };
+    let (Some((ingest, source)), Some((method, origin))) = (source(stages, split), text(options, "method")) else {
+        return;
+    };
+    let has = |option: &str| source.entry(option).is_some_and(|entry| entry.node.value != Value::Null);
+    for (option, methods) in [("weight", &WITH_WEIGHTS[..]), ("noise_std", &WITH_NOISE[..])] {
+        if has(option) && !methods.contains(&method) {
+            let message = format!("`{method}` does not take `{option}` of rows, and `{ingest}` has one");
+            let known = methods.join(", ");
+            let help = format!("use one of {known}, or leave `{option}` out of `{ingest}` (of a second ingest stage)");
+            problems.push(Diagnostic::new(origin, message).help(help));
+        }
+    }
+    let local = options.entry("local").map(|entry| &entry.node.value);
+    if method == "sparse_gp" && has("weight") && local != Some(&Value::Bool(false)) {
+        let message = format!("the local layer of `{method}` does not take `weight` of rows, and `{ingest}` has one");
+        problems.push(Diagnostic::new(origin, message).help("write `local: false`"));
     }
 }
 

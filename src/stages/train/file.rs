@@ -3,18 +3,19 @@
 use super::calibration::Calibrated;
 use super::model::TrainedModel;
 use super::predictor::Predictor;
+use crate::features::{ColumnEncoding, ColumnKind, Encoder, Encoding, Missing};
 use crate::gp::scaling::Scaling;
+use crate::store::StoreError;
 use crate::store::model::{
     CentreAndScale, FORMAT_VERSION, ModelFile, ModelMeta, Range, TargetScaling, TrainingSummary,
 };
-use crate::store::{InputTable, StoreError};
-use ndarray::Axis;
+use ndarray::{Array2, Axis};
 use std::path::Path;
 
 /// Where a model comes from, beside the numbers.
 pub struct Provenance<'a> {
-    pub table: &'a InputTable,
-    pub rows: &'a [usize],
+    /// The training rows, encoded, in their own units.
+    pub x: &'a Array2<f64>,
     /// The summary that goes into the file.
     pub summary: TrainingSummary,
     /// The options of the train stage, for the reader.
@@ -34,13 +35,15 @@ impl TrainedModel {
                 scale: self.scaling.feature_scale.clone(),
             },
             target_scaling: TargetScaling { mean: self.scaling.target_mean, std: self.scaling.target_std },
-            feature_ranges: ranges(provenance.table, provenance.rows),
+            feature_ranges: ranges(provenance.x),
             training: provenance.summary,
             hyperparameters: predictor.hyperparameters(&self.feature_names),
             metrics: predictor.figures(),
             options: provenance.options,
             words: predictor.words(),
-            predictive_variance: self.variance_at(provenance.table, provenance.rows),
+            predictive_variance: self.variance_at(provenance.x),
+            columns: (!self.encoding.is_plain()).then(|| self.encoding.clone()),
+            target_transform: self.transform,
             published: None,
         };
         let tensors = predictor.tensors().into_iter().chain(self.calibrated.tensors()).collect();
@@ -63,7 +66,18 @@ impl TrainedModel {
             target_mean: meta.target_scaling.mean,
             target_std: meta.target_scaling.std,
         };
-        Ok(Self { feature_names: meta.feature_names.clone(), scaling, predictor, local_fit: None, calibrated })
+        let plain = |name: &String| ColumnEncoding {
+            name: name.clone(),
+            kind: ColumnKind::Number,
+            missing: Missing::Error,
+            encoder: Encoder::Value,
+            fill: Vec::new(),
+            indicator: false,
+        };
+        let as_they_are = || Encoding { columns: meta.feature_names.iter().map(plain).collect() };
+        let encoding = meta.columns.clone().unwrap_or_else(as_they_are);
+        let (feature_names, transform) = (meta.feature_names.clone(), meta.target_transform);
+        Ok(Self { feature_names, encoding, transform, scaling, predictor, local_fit: None, calibrated })
     }
 }
 
@@ -71,28 +85,25 @@ impl TrainedModel {
 const VARIANCE_ROWS: usize = 4096;
 
 impl TrainedModel {
-    /// Mean predictive variance at training rows, evenly spaced where there are many; none where it is not finite.
-    fn variance_at(&self, table: &InputTable, rows: &[usize]) -> Option<f64> {
+    /// Mean predictive variance at training rows, evenly spaced where there are many; none where it is not finite. On the
+    /// scale on which the target is modelled: in its own units, a few large predictions would be all that counts.
+    fn variance_at(&self, x: &Array2<f64>) -> Option<f64> {
         // Rows that are their own neighbours would be too sure of themselves.
         if let Some(local) = self.predictor.local() {
             let variance = local.training_variance() * self.scaling.target_std.powi(2);
             return (variance > 0.0 && variance.is_finite()).then_some(variance);
         }
-        let step = rows.len().div_ceil(VARIANCE_ROWS).max(1);
-        let rows: Vec<usize> = rows.iter().copied().step_by(step).collect();
-        let std = self.predict(&table.features.select(Axis(0), &rows), true).ok()?.y_std?;
+        let step = x.nrows().div_ceil(VARIANCE_ROWS).max(1);
+        let rows: Vec<usize> = (0..x.nrows()).step_by(step).collect();
+        let std = self.predict(&x.select(Axis(0), &rows), true).ok()?.spread()?.to_vec();
         let mean = std.iter().map(|std| std * std).sum::<f64>() / std.len().max(1) as f64;
         (mean > 0.0 && mean.is_finite()).then_some(mean)
     }
 }
 
 /// Smallest and largest training value of every feature, to recognise rows outside of them later.
-fn ranges(table: &InputTable, rows: &[usize]) -> Vec<Range> {
+fn ranges(x: &Array2<f64>) -> Vec<Range> {
     let start = Range { min: f64::INFINITY, max: f64::NEG_INFINITY };
     let widen = |range: Range, value: f64| Range { min: range.min.min(value), max: range.max.max(value) };
-    table
-        .features
-        .axis_iter(Axis(1))
-        .map(|column| rows.iter().fold(start, |range, row| widen(range, column[*row])))
-        .collect()
+    x.axis_iter(Axis(1)).map(|column| column.iter().fold(start, |range, value| widen(range, *value))).collect()
 }

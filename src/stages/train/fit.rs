@@ -6,6 +6,7 @@ use super::{Train, checkpoint, deep, model, publish, rows};
 use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
+use crate::stages::ingest::TargetOption;
 use crate::stages::job::{Record, Task};
 use crate::stages::{Collecting, Context, Job, Stage as _, StageError, Work};
 use crate::store::input::{SourceFile, sha256_file};
@@ -34,19 +35,20 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let mut observer = FitObserver::new(job, checkpoints, file);
     // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
     let stream = StreamKey::new(context.seed).with(&stage.stream_options().to_string()).with_index(u64::from(number));
-    let outcome = model::fit(stage, &table, fold, &stream, resume, &mut observer);
+    let transform = folds.source.stage.target.as_ref().map(TargetOption::transform).unwrap_or_default();
+    let outcome = model::fit(stage, (&table, transform), fold, &stream, resume, &mut observer);
     observer.spans.end_phases();
     let FitObserver { traces, kept, failure, .. } = observer;
     if let Some(error) = failure {
         return Err(error.into());
     }
-    let model = outcome.map_err(|error| match error {
+    let (model, x) = outcome.map_err(|error| match error {
         StageError::Interrupted { .. } => StageError::Interrupted { kept },
         error => error,
     })?;
     let (record, train) = (&*job.record, &fold.train);
     let summary = summary(context, record, job.task, &table, train.len());
-    let file = model.to_file(Provenance { table: &table, rows: train, summary, options });
+    let file = model.to_file(Provenance { x: &x, summary, options });
     file.save(&job.draft.file(MODEL_FILE))?;
     write_rows(&job.draft.file(TRACES), &traces)?;
     let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten();

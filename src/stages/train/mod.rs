@@ -5,6 +5,7 @@ mod calibration;
 mod check;
 pub mod checkpoint;
 mod deep;
+mod encoding;
 mod file;
 mod fit;
 pub mod gate;
@@ -13,14 +14,16 @@ mod memory;
 mod model;
 mod observer;
 mod options;
+mod prediction;
 mod predictor;
 mod publish;
 mod rows;
 mod tensors;
 mod warnings;
 
-pub use model::{TargetPrediction, TrainedModel};
+pub use model::TrainedModel;
 pub use options::{Method, Train};
+pub use prediction::{OnScale, TargetPrediction};
 
 use calibration::Calibrate;
 
@@ -149,7 +152,7 @@ impl Stage for Train {
         if self.takes_one_feature() {
             let (identity, train) = (self.used().to_string(), self.clone());
             let look = move |table: &crate::store::InputTable, _| {
-                model::check_features(&train, &table.feature_names).map(|()| Said::default())
+                model::check_features(&train, &encoding::columns_of(table)).map(|()| Said::default())
             };
             checks.push(RowCheck { identity, look: Box::new(look) });
         }

@@ -2,10 +2,13 @@
 
 use super::calibration::{Calibrated, TrainingRows, calibrate};
 use super::options::{Method, Train};
+use super::prediction::{OnScale, TargetPrediction};
 use super::predictor::Predictor;
-use super::{deep, local};
+use super::{deep, encoding, local};
 use crate::eval::conformal::Calibration;
 use crate::eval::folds::Fold;
+use crate::eval::transform::{Transform, TransformName};
+use crate::features::{Encoding, RawRows, SeenValues};
 use crate::gp::baseline::{NearestRows, Ridge, TargetMean};
 use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer};
 use crate::gp::exact;
@@ -13,6 +16,7 @@ use crate::gp::linalg::{Interrupt, go_on};
 use crate::gp::neighbours::LocalFit;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
+use crate::gp::row_noise::RowNoise;
 use crate::gp::scaling::Scaling;
 use crate::gp::sparse;
 use crate::stages::StageError;
@@ -22,7 +26,12 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 /// A model that can predict, with everything needed to take rows in their own units.
 #[derive(Debug, Clone)]
 pub struct TrainedModel {
+    /// What the columns become, by name.
     pub(super) feature_names: Vec<String>,
+    /// The columns that it takes, and what they become.
+    pub(super) encoding: Encoding,
+    /// The scale on which the target is modelled, if it is not its own.
+    pub(super) transform: Option<Transform>,
     pub(super) scaling: Scaling,
     pub(super) predictor: Predictor,
     /// How good a local layer is, if one was fitted.
@@ -30,50 +39,44 @@ pub struct TrainedModel {
     pub(super) calibrated: Calibrated,
 }
 
-/// Predictions in the target's own units.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TargetPrediction {
-    pub mean: Vec<f64>,
-    pub y_std: Option<Vec<f64>>,
-    /// Standard deviations of the function.
-    pub f_std: Option<Vec<f64>>,
-    /// Distance to the nearest training row, where 1 is usual among training rows; models with a local layer only.
-    pub nearest: Option<Vec<f64>>,
-    /// Means without the local layer; models that have one above something else only.
-    pub global_mean: Option<Vec<f64>>,
-}
-
-/// Trains on the training rows of the fold; a deep fit goes on from its checkpoint.
+/// Trains on the training rows of the fold; a deep fit goes on from its checkpoint. With the model come its training rows,
+/// encoded, in their own units.
 pub fn fit(
     stage: &Train,
-    table: &InputTable,
+    (table, transform): (&InputTable, TransformName),
     fold: &Fold,
     key: &StreamKey,
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
-) -> Result<TrainedModel, StageError> {
-    check_features(stage, &table.feature_names)?;
+) -> Result<(TrainedModel, Array2<f64>), StageError> {
     let Some(target) = &table.target else {
         return Err(StageError::Data {
             what: "no target".to_owned(),
             hint: "add `target` to the ingest stage".to_owned(),
         });
     };
-    let x = table.features.select(Axis(0), &fold.train);
     let y = target.select(Axis(0), &fold.train);
-    let scaling = Scaling::fit(x.view(), y.view(), stage.scale.features);
-    let (x, y) = (scaling.features(x.view()), scaling.target(y.view()));
+    let transform = transform.fit(&y.to_vec());
+    let y = transform.map_or_else(|| y.clone(), |transform| y.mapv(|y| transform.forward(y)));
+    let (encoding, own) = encoding::fit(table, &fold.train, &y.to_vec(), &key.with("encode"));
+    let feature_names = encoding.names();
+    check_features(stage, &feature_names)?;
+    let scaling = Scaling::fit(own.view(), y.view(), stage.scale.features);
+    let (x, y) = (scaling.features(own.view()), scaling.target(y.view()));
     let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
-    let (predictor, local_fit) = predictor(stage, (x.view(), y.view()), &fold.train, key, resume, observer)?;
-    let rows = TrainingRows { x: x.view(), y: y.view(), source: &fold.train };
+    let noise = row_noise(table, &fold.train, (transform, &scaling));
+    let rows = (x.view(), y.view(), &noise);
+    let (predictor, local_fit) = predictor(stage, rows, &fold.train, key, resume, observer)?;
+    let rows = TrainingRows { x: x.view(), y: y.view(), noise: &noise, source: &fold.train };
     let calibrated = calibrate(stage, &predictor, rows, &key.with("calibrate"), observer)?;
-    Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor, local_fit, calibrated })
+    let model = TrainedModel { feature_names, encoding, transform, scaling, predictor, local_fit, calibrated };
+    Ok((model, own))
 }
 
 /// Trains on rows x: `[n, d]`, y: `[n]` on the training scale, which are these of the source.
 pub(super) fn predictor(
     stage: &Train,
-    (x_view, y_view): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    (x_view, y_view, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     source: &[usize],
     key: &StreamKey,
     resume: Option<Checkpoint>,
@@ -81,15 +84,15 @@ pub(super) fn predictor(
 ) -> Result<(Predictor, Option<LocalFit>), StageError> {
     let mut local_fit = None;
     let predictor = match stage.method {
-        Method::Mean => Predictor::baseline(TargetMean::fit(x_view, y_view)?),
-        Method::Ridge => Predictor::baseline(Ridge::fit(x_view, y_view, observer)?),
-        Method::Knn => Predictor::baseline(NearestRows::fit(x_view, y_view, stage.knn, observer)?),
+        Method::Mean => Predictor::baseline(TargetMean::fit_with(x_view, y_view, noise)?),
+        Method::Ridge => Predictor::baseline(Ridge::fit_with(x_view, y_view, noise, observer)?),
+        Method::Knn => Predictor::baseline(NearestRows::fit_with(x_view, y_view, noise, stage.knn, observer)?),
         Method::Gp => {
-            let gp = exact::fit(x_view, y_view, &stage.exact(), key, observer)?;
-            Predictor::Gp { gp: Box::new(gp), y: y_view.to_owned() }
+            let gp = exact::fit_with(x_view, y_view, noise, &stage.exact(), key, observer)?;
+            Predictor::Gp { gp: Box::new(gp), y: y_view.to_owned(), noise: noise.clone() }
         }
         Method::SparseGp => {
-            let mut gp = sparse::fit(x_view, y_view, &stage.sparse(source)?, key, observer)?;
+            let mut gp = sparse::fit_with(x_view, y_view, noise, &stage.sparse(source)?, key, observer)?;
             if let Some(options) = stage.local() {
                 let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
@@ -109,6 +112,18 @@ pub(super) fn predictor(
         }
     };
     Ok((predictor, local_fit))
+}
+
+/// How the noise of these rows differs, on the training scale. Known noise is in the target's units: on another scale it is
+/// as much larger as that is steeper at the target.
+fn row_noise(table: &InputTable, rows: &[usize], (transform, scaling): (Option<Transform>, &Scaling)) -> RowNoise {
+    let variance = |row: &usize| {
+        let (std, y) = (table.noise_std.as_ref()?[*row], table.target.as_ref()?[*row]);
+        let slope = transform.map_or(1.0, |transform| transform.log_slope(y).exp());
+        Some((std * slope / scaling.target_std).powi(2))
+    };
+    let weights = table.weight.as_ref().map(|weights| weights.select(Axis(0), rows));
+    RowNoise::new(weights, rows.iter().map(variance).collect())
 }
 
 /// Training rows as rows of the source.
@@ -132,60 +147,48 @@ pub fn check_features(stage: &Train, names: &[String]) -> Result<(), StageError>
 /// Rows that a thread predicts between two looks at whether to stop: two tiles.
 const PREDICTED_TOGETHER: usize = 2 * 96;
 
-impl TargetPrediction {
-    /// Adds further rows.
-    fn extend(&mut self, next: Self) {
-        let more = |own: &mut Option<Vec<f64>>, next: Option<Vec<f64>>| {
-            if let (Some(own), Some(next)) = (own, next) {
-                own.extend(next);
-            }
-        };
-        self.mean.extend(next.mean);
-        more(&mut self.y_std, next.y_std);
-        more(&mut self.f_std, next.f_std);
-        more(&mut self.nearest, next.nearest);
-        more(&mut self.global_mean, next.global_mean);
-    }
-}
-
 /// Names in a message.
 const SHOWN_FEATURES: usize = 8;
 
 impl TrainedModel {
-    /// The column of the table for each of the model's features, by name.
-    pub fn match_features(&self, table: &InputTable) -> Result<Vec<usize>, StageError> {
-        let position = |name: &String| table.feature_names.iter().position(|known| known == name);
-        let missing: Vec<&str> =
-            self.feature_names.iter().filter(|name| position(name).is_none()).map(String::as_str).collect();
-        if !missing.is_empty() {
-            let input = table.files.first().map_or_else(String::new, |file| format!("{}: ", file.path.display()));
-            return Err(StageError::Data {
-                what: format!(
-                    "{input}the model needs the feature(s) {}, which the input does not have",
-                    missing.join(", ")
-                ),
-                hint: "add them to `features` of the ingest stage".to_owned(),
-            });
-        }
-        Ok(self.feature_names.iter().filter_map(position).collect())
+    /// Rows of the table as the model takes them, encoded, in their own units; and what was found in them.
+    pub fn encode(&self, table: &InputTable, rows: &[usize]) -> Result<(Array2<f64>, SeenValues), StageError> {
+        encoding::apply(&self.encoding, table, rows)
     }
 
-    /// Predicts x: `[p, d]`, columns in the model's order, values in their own units.
+    /// The same of rows whose columns are those of the model.
+    pub fn encode_raw(&self, rows: RawRows<'_>) -> (Array2<f64>, SeenValues) {
+        self.encoding.apply(rows)
+    }
+
+    /// The columns that it takes, by name.
+    pub fn input_names(&self) -> Vec<String> {
+        self.encoding.columns.iter().map(|column| column.name.clone()).collect()
+    }
+
+    /// Predicts x: `[p, d]`, encoded, columns in the model's order, values in their own units.
     pub fn predict(&self, x: &Array2<f64>, variance: bool) -> Result<TargetPrediction, StageError> {
         let x = self.scaling.features(x.view());
-        let prediction = self.predictor.predict(&x, variance)?;
+        // On another scale, means depend on variances.
+        let prediction = self.predictor.predict(&x, variance || self.transform.is_some())?;
         let noise = self.noise_variance();
         let std = |extra: f64| {
             let back = |latent: &f64| self.scaling.std_back(latent + extra);
-            prediction.latent_variance.as_ref().map(|latent| latent.iter().map(back).collect())
+            prediction.latent_variance.as_ref().map(|latent| latent.iter().map(back).collect::<Vec<f64>>())
         };
-        let back = |means: &Array1<f64>| means.iter().map(|mean| self.scaling.mean_back(*mean)).collect();
-        Ok(TargetPrediction {
+        let back = |means: &Array1<f64>| means.iter().map(|mean| self.scaling.mean_back(*mean)).collect::<Vec<f64>>();
+        let predicted = TargetPrediction {
             mean: back(&prediction.mean),
             y_std: std(noise),
             f_std: std(0.0),
+            noise_std: vec![self.scaling.std_back(noise); prediction.mean.len()],
             nearest: prediction.nearest.map(|nearest| nearest.to_vec()),
             global_mean: prediction.global_mean.as_ref().map(back),
+            on_scale: None,
+        };
+        Ok(match self.transform {
+            Some(transform) => predicted.in_own_units(transform, variance),
+            None => predicted,
         })
     }
 
@@ -213,6 +216,12 @@ impl TrainedModel {
         all.map_or_else(|| self.predict(x, variance), Ok)
     }
 
+    /// The scale on which the target is modelled, without rows; none where it is its own.
+    pub fn scale(&self) -> Option<OnScale> {
+        let noise_std = self.scaling.std_back(self.noise_variance());
+        self.transform.map(|transform| OnScale { transform, mean: Vec::new(), std: Vec::new(), noise_std })
+    }
+
     /// The same model without its local layer, if it has one.
     #[must_use]
     pub fn without_local(mut self) -> Self {
@@ -237,11 +246,6 @@ impl TrainedModel {
     /// γ², on the training scale.
     fn noise_variance(&self) -> f64 {
         self.predictor.noise()
-    }
-
-    /// γ in the target's own units.
-    pub fn noise_std(&self) -> f64 {
-        self.scaling.std_back(self.noise_variance())
     }
 
     /// What the user should know about how the chains did.

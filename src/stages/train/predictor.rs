@@ -4,7 +4,7 @@ use super::baseline;
 use super::deep;
 use super::local;
 use super::options::Train;
-use super::tensors::{columns, one, rows, scalar, vector};
+use super::tensors::{ROW_NOISE, ROW_WEIGHTS, columns, one, optional_vector, rows, scalar, vector};
 use crate::gp::GpError;
 use crate::gp::baseline::Baseline;
 use crate::gp::deep::{DeepGp, HiddenLayer};
@@ -15,6 +15,7 @@ use crate::gp::linalg::Interrupt;
 use crate::gp::neighbours::LocalParts;
 use crate::gp::predict::Prediction;
 use crate::gp::random::StreamKey;
+use crate::gp::row_noise::RowNoise;
 use crate::gp::sparse::{SparseGp, SparseParts};
 use crate::store::{ModelFile, Tensor, Tensors};
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
@@ -29,6 +30,8 @@ pub enum Predictor {
         gp: Box<ExactGp>,
         /// Its targets, `[n]`.
         y: Array1<f64>,
+        /// How its noise differs from row to row.
+        noise: RowNoise,
     },
     /// The sparse process, with its inducing points as rows of the source.
     Sparse {
@@ -99,10 +102,19 @@ impl Predictor {
     /// Noise variance of a prediction's target, on the training scale.
     pub fn noise(&self) -> f64 {
         match self {
-            Self::Gp { gp, .. } => gp.hyper().noise,
+            // What is known of the noise of training rows counts with its mean.
+            Self::Gp { gp, noise, .. } => gp.hyper().noise + noise.mean_known(),
             Self::Sparse { gp, .. } => gp.noise(),
             Self::Deep { gp, .. } => gp.noise(),
             Self::Baseline(baseline) => baseline.noise(),
+        }
+    }
+
+    /// That of a row of weight 1 of which nothing else is known.
+    pub fn row_noise(&self) -> f64 {
+        match self {
+            Self::Gp { gp, .. } => gp.hyper().noise,
+            _ => self.noise(),
         }
     }
 
@@ -142,14 +154,15 @@ impl Predictor {
         &self,
         x: &ArrayView2<'_, f64>,
         y: &ArrayView1<'_, f64>,
+        noise: &RowNoise,
         key: &StreamKey,
         interrupted: Interrupt<'_>,
     ) -> Result<LeaveOneOut, GpError> {
         match self {
             Self::Gp { gp, .. } => gp.left_out(interrupted),
-            Self::Sparse { gp, .. } => gp.left_out(x.view(), y.view(), key),
+            Self::Sparse { gp, .. } => gp.left_out_with(x.view(), y.view(), noise, key),
             Self::Deep { gp, .. } => gp.left_out(x.view(), y.view(), key),
-            Self::Baseline(baseline) => baseline.left_out(x.view(), y.view(), key),
+            Self::Baseline(baseline) => baseline.left_out(x.view(), y.view(), noise, key),
         }
     }
 
@@ -222,8 +235,11 @@ impl Predictor {
             ]);
         }
         match self {
-            Self::Gp { gp, y } => {
+            Self::Gp { gp, y, noise } => {
                 tensors.extend([("x", Tensor::from(gp.parts().x.clone())), ("y", Tensor::from(y.clone()))]);
+                let of_rows = [(ROW_WEIGHTS, &noise.weights), (ROW_NOISE, &noise.known)];
+                let known = of_rows.into_iter().filter_map(|(name, values)| Some((name, values.clone()?)));
+                tensors.extend(known.map(|(name, values)| (name, Tensor::from(values))));
             }
             Self::Sparse { gp, source_rows } => {
                 let SparseParts { x_m, alpha, lower, lower_b, jitter, bound, log_likelihood, .. } = gp.parts().clone();
@@ -281,8 +297,10 @@ impl Predictor {
         match file.meta.method.as_str() {
             "gp" => {
                 let (x, y) = (columns(tensors, "x", features)?, vector(tensors, "y")?);
-                let gp = ExactGp::condition(x.view(), y.view(), kernel, &hyper).map_err(|error| error.to_string())?;
-                Ok(Self::Gp { gp: Box::new(gp), y })
+                let weights = optional_vector(tensors, ROW_WEIGHTS)?;
+                let noise = RowNoise { weights, known: optional_vector(tensors, ROW_NOISE)? };
+                let gp = ExactGp::condition_with(x.view(), y.view(), &noise, kernel, &hyper);
+                Ok(Self::Gp { gp: Box::new(gp.map_err(|error| error.to_string())?), y, noise })
             }
             "sparse_gp" => {
                 let x_m = columns(tensors, "inducing.x", features)?;

@@ -2,7 +2,7 @@
 
 use super::gate::{ComparedWith, Gate};
 use super::{Train, TrainedModel};
-use crate::stages::evaluate::{self, Evaluate};
+use crate::stages::evaluate::{self, Evaluate, Measurable};
 use crate::stages::job::Record;
 use crate::stages::predict::Predict;
 use crate::stages::split::Split;
@@ -11,7 +11,6 @@ use crate::store::model::{MODEL_FILE, ModelMeta, PREVIOUS, Publication, Publishe
 use crate::store::object::{is_address, is_file};
 use crate::store::{ModelFile, read_known};
 use crate::tables::{MetricRow, PredictionBlock};
-use ndarray::Axis;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -122,21 +121,22 @@ fn standing(context: &Context<'_>, evaluate: &str, directory: &Path) -> Result<V
     let file = ModelFile::load(directory)?;
     let model = TrainedModel::from_file(&file, &model_path(directory))?;
     let model = if predict.local { model } else { model.without_local() };
-    let columns = model.match_features(&table)?;
     let mut blocks = Vec::new();
     for (fold, rows) in (0..).zip(all_folds.iter()) {
-        let x = table.features.select(Axis(0), &rows.test).select(Axis(1), &columns);
+        let (x, _) = model.encode(&table, &rows.test)?;
         let prediction = model.predict(&x, true)?;
         let block = PredictionBlock {
             fold,
             split: "test".to_owned(),
             y_true: table.target.as_ref().map(|target| rows.test.iter().map(|row| target[*row]).collect()),
-            noise_std: Some(vec![model.noise_std(); rows.test.len()]),
+            noise_std: Some(prediction.noise_std),
+            on_scale: prediction.on_scale.map(|on| (on.mean, on.std)),
             y_mean: prediction.mean,
             y_std: prediction.y_std,
             ..PredictionBlock::default()
         };
-        blocks.push((block, model.calibration().cloned()));
+        let scale = model.scale().map(|scale| (scale.transform, scale.noise_std));
+        blocks.push(Measurable { block, calibration: model.calibration().cloned(), scale });
     }
     let (stage, case, method) = (evaluate, context.case, file.meta.method.as_str());
     evaluate::run(&evaluate::MetricContext { run_id: "", stage, case, method }, &blocks)

@@ -29,6 +29,15 @@ pub fn vector(tensors: &Tensors, name: &str) -> Result<Array1<f64>, String> {
     values.clone().into_dimensionality::<Ix1>().map_err(|_| shape(name))
 }
 
+/// The weights of training rows, and the known variances of their noise.
+pub const ROW_WEIGHTS: &str = "row_weights";
+pub const ROW_NOISE: &str = "row_noise";
+
+/// Floats, if there are any.
+pub fn optional_vector(tensors: &Tensors, name: &str) -> Result<Option<Array1<f64>>, String> {
+    if tensors.contains_key(name) { vector(tensors, name).map(Some) } else { Ok(None) }
+}
+
 /// Floats in rows and columns.
 pub fn matrix(tensors: &Tensors, name: &str) -> Result<Array2<f64>, String> {
     let values = tensors.get(name).and_then(Tensor::floats).ok_or_else(|| missing(name))?;

@@ -66,6 +66,24 @@ impl FilePart<'_> {
         Ok(self.column(name, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
     }
 
+    /// A column of numbers that fit, one for every row; `what` they are is for messages.
+    pub(super) fn positive(&self, name: &str, what: &str, fits: fn(f64) -> bool) -> Result<Vec<f64>, StoreError> {
+        let values = self.numbers(name)?;
+        let value = |(row, value): (usize, Option<f64>)| {
+            value.filter(|value| value.is_finite() && fits(*value)).ok_or_else(|| StoreError::Invalid {
+                path: self.file.path.clone(),
+                detail: match value {
+                    Some(value) => format!("{value} is not {what}"),
+                    None => format!("null is not {what}"),
+                },
+                column: Some(name.to_owned()),
+                row: Some(self.offset + row as u64),
+                hint: "give every row a finite positive number, or remove the row".to_owned(),
+            })
+        };
+        values.iter().enumerate().map(value).collect()
+    }
+
     /// The column that identifies rows, in this type; every row has one.
     pub(super) fn key(&self, name: &str, wanted: &DataType) -> Result<ArrayRef, StoreError> {
         let key = self.column(name, wanted)?;

@@ -5,6 +5,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use arrow::error::ArrowError;
 
+use crate::features::ColumnKind;
 use crate::store::atomic::hex;
 
 /// Types that become `f64`: all integers, floats and decimals; booleans as 0 and 1.
@@ -13,6 +14,40 @@ pub(crate) fn is_number(data_type: &DataType) -> bool {
         DataType::Boolean => true,
         DataType::Dictionary(_, value) => is_number(value),
         other => other.is_numeric(),
+    }
+}
+
+/// What a column of this type is taken for where nothing is declared; none where it can be no feature.
+pub(crate) fn inferred_kind(data_type: &DataType) -> Option<ColumnKind> {
+    match data_type {
+        DataType::Dictionary(_, value) => inferred_kind(value),
+        DataType::Boolean => Some(ColumnKind::Boolean),
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => Some(ColumnKind::Timestamp),
+        other if is_number(other) => Some(ColumnKind::Number),
+        other if is_text(other) => Some(ColumnKind::Category),
+        _ => None,
+    }
+}
+
+/// Whether a column of this type can be read as this kind.
+pub(super) fn takes_kind(data_type: &DataType, kind: ColumnKind) -> bool {
+    match (data_type, kind) {
+        (DataType::Dictionary(_, value), kind) => takes_kind(value, kind),
+        (other, ColumnKind::Number) => is_number(other),
+        (other, ColumnKind::Boolean) => *other == DataType::Boolean || other.is_integer() || is_text(other),
+        (other, ColumnKind::Category) => is_key(other),
+        (DataType::Date32 | DataType::Date64 | DataType::Timestamp(..), ColumnKind::Timestamp) => true,
+        (other, ColumnKind::Timestamp) => is_text(other),
+    }
+}
+
+/// Whether both types can be read as this kind, with the same values.
+pub(super) fn same_as(kind: ColumnKind) -> fn(&DataType, &DataType) -> bool {
+    match kind {
+        ColumnKind::Number => same_number,
+        ColumnKind::Boolean => |left, right| [left, right].iter().all(|side| takes_kind(side, ColumnKind::Boolean)),
+        ColumnKind::Category => |left, right| same_kind(left, right) || (left.is_integer() && right.is_integer()),
+        ColumnKind::Timestamp => |left, right| [left, right].iter().all(|side| takes_kind(side, ColumnKind::Timestamp)),
     }
 }
 

@@ -184,10 +184,10 @@ impl KeyBuilder {
     }
 }
 
-type Time = Option<(i64, TimeScale)>;
+pub(super) type Time = Option<(i64, TimeScale)>;
 
 /// The times of a batch; none where there is none.
-fn read_times(part: &FilePart<'_>, name: &str) -> Result<Vec<Time>, StoreError> {
+pub(super) fn read_times(part: &FilePart<'_>, name: &str) -> Result<Vec<Time>, StoreError> {
     let damaged = |error: arrow::error::ArrowError| {
         let hint = "the file is damaged, or this value is beyond what can be represented: check it";
         StoreError::invalid_column(&part.file.path, name, error.to_string(), hint)

@@ -29,11 +29,25 @@ pub struct ColumnQuality {
     pub range: Option<(f64, f64)>,
     /// File and row (from 0, within the file) of the first unusable value.
     pub first_invalid: Option<(PathBuf, u64)>,
+    /// Whether rows without a value can be used all the same.
+    pub fills_gaps: bool,
+    /// Whether it is a feature rather than the target.
+    pub is_feature: bool,
 }
 
 impl ColumnQuality {
-    pub(super) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), nulls: 0, nans: 0, infinities: 0, range: None, first_invalid: None }
+    pub(super) fn new(name: &str, is_feature: bool, fills_gaps: bool) -> Self {
+        let (nulls, nans, infinities) = (0, 0, 0);
+        Self {
+            name: name.to_owned(),
+            nulls,
+            nans,
+            infinities,
+            range: None,
+            first_invalid: None,
+            fills_gaps,
+            is_feature,
+        }
     }
 
     pub fn invalid(&self) -> u64 {
@@ -46,11 +60,22 @@ impl ColumnQuality {
         self.range.is_some_and(|(low, high)| low == high)
     }
 
+    /// Values that rows cannot be used with.
+    pub fn unusable(&self) -> u64 {
+        if self.fills_gaps { self.infinities } else { self.invalid() }
+    }
+
     /// Counts a value; says whether it is unusable.
     pub(super) fn count(&mut self, value: Option<f64>) -> bool {
         match value {
-            None => self.nulls += 1,
-            Some(value) if value.is_nan() => self.nans += 1,
+            None => {
+                self.nulls += 1;
+                return !self.fills_gaps;
+            }
+            Some(value) if value.is_nan() => {
+                self.nans += 1;
+                return !self.fills_gaps;
+            }
             Some(value) if value.is_infinite() => self.infinities += 1,
             Some(value) => {
                 let (low, high) = self.range.unwrap_or((value, value));
@@ -86,7 +111,16 @@ pub fn check_quality(columns: &[ColumnQuality]) -> Result<(), StoreError> {
         let more = if more > 0 { format!(" and {more} more columns") } else { String::new() };
         detail = format!("{detail}; also in {}{more}", named.join(", "));
     }
-    let hint = "remove or fill these rows before; every feature and target value must be a finite number".to_owned();
+    let fillable = first.is_feature && first.unusable() > first.infinities;
+    let hint = if fillable {
+        format!(
+            "remove or fill these rows before, or let the model do it: write `{{ name: {}, missing: median }}` under `features` (or \
+             mean, or indicator, which also says where)",
+            first.name
+        )
+    } else {
+        "remove or fill these rows before; every feature and target value must be a finite number".to_owned()
+    };
     Err(StoreError::Invalid { path, detail, column: Some(first.name.clone()), row: Some(row), hint })
 }
 

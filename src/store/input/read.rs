@@ -9,10 +9,12 @@ use ndarray::{Array1, Array2};
 
 use super::InputFile;
 use super::batches::{Batches, FilePart};
+use super::features::FeatureReader;
 use super::keys::{KeyBuilder, KeyColumn, KeyForm, KeyValues};
 use super::quality::{ColumnQuality, InvalidPolicy, check_quality};
 use super::schema::{FileSummary, InputSchema, damaged, peek};
 use super::select::{Resolved, Selection};
+use crate::features::{FeatureColumn, RawRows};
 use crate::store::StoreError;
 
 /// A file that was read.
@@ -32,10 +34,18 @@ pub struct InputTable {
     /// The files, in order of their rows.
     pub files: Vec<SourceFile>,
     pub feature_names: Vec<String>,
-    /// Features: [n, d].
+    /// What each of them is.
+    pub columns: Vec<FeatureColumn>,
+    /// The levels of each feature that is a category, by number.
+    pub levels: Vec<Vec<String>>,
+    /// Features as they are read, see [`crate::features`]: [n, d].
     pub features: Array2<f64>,
     /// Target: [n].
     pub target: Option<Array1<f64>>,
+    /// The weight of each row: [n].
+    pub weight: Option<Array1<f64>>,
+    /// The known noise of each row's target: [n].
+    pub noise_std: Option<Array1<f64>>,
     /// Name of the key column.
     pub key_name: Option<String>,
     /// Key of each row, as text.
@@ -60,6 +70,11 @@ impl InputTable {
             rest -= file.rows;
         }
         (Path::new(""), rest)
+    }
+
+    /// The features as they are read.
+    pub fn raw(&self) -> RawRows<'_> {
+        RawRows { values: self.features.view(), levels: &self.levels }
     }
 
     /// The values of a column that divides rows.
@@ -101,7 +116,10 @@ struct TableBuilder {
     rows: usize,
     /// Row by row, d values each.
     features: Vec<f64>,
+    readers: Vec<FeatureReader>,
     target: Vec<f64>,
+    weight: Vec<f64>,
+    noise_std: Vec<f64>,
     key: Vec<String>,
     extra: Vec<Vec<Option<String>>>,
     keys: Vec<KeyBuilder>,
@@ -120,11 +138,14 @@ impl TableBuilder {
             let detail = format!("{rows} rows of {width} features do not fit into memory");
             return Err(StoreError::invalid(path, detail, "read fewer rows or columns, or use a larger machine"));
         }
-        let names = resolved.features.iter().chain(&resolved.target);
-        let quality = names.map(|name| ColumnQuality::new(name)).collect();
+        let of_feature = |column: &FeatureColumn| ColumnQuality::new(&column.name, true, !column.missing.is_error());
+        let of_target = resolved.target.iter().map(|name| ColumnQuality::new(name, false, false));
+        let quality = resolved.columns.iter().map(of_feature).chain(of_target).collect();
+        let readers = resolved.columns.iter().map(FeatureReader::new).collect();
         let extra = vec![Vec::new(); resolved.extra.len()];
         let keys = resolved.keys.iter().map(KeyBuilder::new).collect();
-        Ok(Self { rows: 0, features, target: Vec::new(), key: Vec::new(), extra, keys, quality })
+        let (target, weight, noise_std, key) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { rows: 0, features, readers, target, weight, noise_std, key, extra, keys, quality })
     }
 
     fn add(&mut self, part: &FilePart<'_>, resolved: &Resolved) -> Result<(), StoreError> {
@@ -132,8 +153,8 @@ impl TableBuilder {
         let width = resolved.features.len();
         let start = self.features.len();
         self.features.resize(start + rows * width, f64::NAN);
-        for (index, name) in resolved.features.iter().enumerate() {
-            let values = part.numbers(name)?;
+        for (index, reader) in self.readers.iter_mut().enumerate() {
+            let values = reader.read(part)?;
             let cells = self.features.get_mut(start + index..).unwrap_or_default().iter_mut().step_by(width);
             for (row, (cell, value)) in cells.zip(values.iter()).enumerate() {
                 *cell = value.unwrap_or(f64::NAN);
@@ -145,6 +166,12 @@ impl TableBuilder {
                 self.target.push(value.unwrap_or(f64::NAN));
                 self.quality[width].note(value, part, row);
             }
+        }
+        if let Some(name) = &resolved.weight {
+            self.weight.extend(part.positive(name, "a weight", |value| value > 0.0)?);
+        }
+        if let Some(name) = &resolved.noise_std {
+            self.noise_std.extend(part.positive(name, "a standard deviation", |value| value >= 0.0)?);
         }
         if let Some(name) = &resolved.key {
             let keys = part.key(name, &DataType::Utf8)?;
@@ -170,8 +197,12 @@ impl TableBuilder {
         Ok(InputTable {
             files,
             feature_names: resolved.features,
+            columns: resolved.columns,
+            levels: self.readers.into_iter().map(FeatureReader::finish).collect(),
             features,
             target: resolved.target.is_some().then(|| Array1::from_vec(self.target)),
+            weight: resolved.weight.is_some().then(|| Array1::from_vec(self.weight)),
+            noise_std: resolved.noise_std.is_some().then(|| Array1::from_vec(self.noise_std)),
             key: resolved.key.is_some().then_some(self.key),
             key_name: resolved.key,
             extra: resolved.extra.into_iter().zip(self.extra).collect(),

@@ -11,8 +11,9 @@ use parquet::file::reader::Length as _;
 
 use super::InputFile;
 use super::cipher::has_encrypted_columns;
-use super::column::{same_kind, same_number};
+use super::column::{same_as, same_kind};
 use super::source::{Contents, source_of};
+use crate::features::ColumnKind;
 use crate::store::StoreError;
 use crate::store::guard::guarded;
 
@@ -87,9 +88,9 @@ impl FileSummary {
         self.check_alike(first, name, same_kind)
     }
 
-    /// The same for a column that is read as numbers, whatever their type in either file.
-    pub(super) fn check_numbers(&self, first: &Self, name: &str) -> Result<(), StoreError> {
-        self.check_alike(first, name, same_number)
+    /// The same for a column that is read as this kind, whatever its type in either file.
+    pub(super) fn check_kind(&self, first: &Self, name: &str, kind: ColumnKind) -> Result<(), StoreError> {
+        self.check_alike(first, name, same_as(kind))
     }
 
     fn check_alike(&self, first: &Self, name: &str, alike: fn(&DataType, &DataType) -> bool) -> Result<(), StoreError> {

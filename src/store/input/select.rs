@@ -6,9 +6,11 @@ use std::path::Path;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::column::{is_key, is_number, is_showable};
+use super::column::{inferred_kind, is_key, is_number, is_showable, takes_kind};
 use super::keys::KeyColumn;
 use super::schema::{ColumnInfo, FileSummary, InputSchema};
+use crate::features::spec::ONE_HOT;
+use crate::features::{ColumnKind, FeatureColumn, Missing};
 use crate::store::StoreError;
 
 /// How many column names a message lists.
@@ -23,7 +25,13 @@ pub struct Selection {
     pub features: Vec<String>,
     /// Names or patterns of columns that no pattern makes features; those that are named are features all the same.
     pub exclude: Vec<String>,
+    /// What features are declared to be, by name or pattern.
+    pub declared: Vec<DeclaredColumn>,
     pub target: Option<String>,
+    /// Column with the weight of each row.
+    pub weight: Option<String>,
+    /// Column with the known noise of each row's target.
+    pub noise_std: Option<String>,
     /// Columns to read as text.
     pub extra: Vec<String>,
     /// Columns that divide rows.
@@ -33,7 +41,29 @@ pub struct Selection {
 impl Selection {
     /// Columns that are asked for by name and for something else than a feature.
     fn named(&self) -> impl Iterator<Item = &String> {
-        self.key.iter().chain(&self.target).chain(&self.extra)
+        self.key.iter().chain(&self.target).chain(&self.weight).chain(&self.noise_std).chain(&self.extra)
+    }
+
+    /// What a column is declared to be: by its own name, or else by the last pattern that fits.
+    fn declaration(&self, name: &str) -> Option<&DeclaredColumn> {
+        let fits = |declared: &&DeclaredColumn| {
+            let glob = GlobBuilder::new(&declared.name).literal_separator(false).build();
+            glob.is_ok_and(|glob| glob.compile_matcher().is_match(name))
+        };
+        let by_name = self.declared.iter().rev().find(|declared| declared.name == name);
+        by_name.or_else(|| self.declared.iter().rev().find(fits))
+    }
+
+    /// A feature of this name as it is read.
+    fn column(&self, name: &str, info: Option<&ColumnInfo>) -> FeatureColumn {
+        let declared = self.declaration(name);
+        let inferred = info.filter(|info| !info.partition).and_then(|info| inferred_kind(&info.data_type));
+        FeatureColumn {
+            name: name.to_owned(),
+            kind: declared.and_then(|declared| declared.kind).or(inferred).unwrap_or(ColumnKind::Number),
+            missing: declared.map_or(Missing::Error, |declared| declared.missing),
+            one_hot: declared.and_then(|declared| declared.one_hot).unwrap_or(ONE_HOT),
+        }
     }
 
     /// Whether a column of this name is among the features, if it is there.
@@ -47,13 +77,29 @@ impl Selection {
     }
 }
 
+/// What a feature is declared to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredColumn {
+    /// A name or pattern.
+    pub name: String,
+    /// None for what the type of the column says.
+    pub kind: Option<ColumnKind>,
+    pub missing: Missing,
+    /// The most levels that get a column each.
+    pub one_hot: Option<u32>,
+}
+
 /// A selection with patterns replaced by names, known to be in every file with a usable type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     pub key: Option<String>,
     /// Features, in the column order of the first file, partition columns last.
     pub features: Vec<String>,
+    /// What each of them is.
+    pub columns: Vec<FeatureColumn>,
     pub target: Option<String>,
+    pub weight: Option<String>,
+    pub noise_std: Option<String>,
     /// Columns to read as text, each once.
     pub extra: Vec<String>,
     /// Columns that divide rows.
@@ -63,7 +109,7 @@ pub struct Resolved {
 impl Resolved {
     /// All columns, each once.
     pub(super) fn names(&self) -> BTreeSet<&str> {
-        let single = self.key.iter().chain(&self.target).chain(&self.extra);
+        let single = self.key.iter().chain(&self.target).chain(&self.weight).chain(&self.noise_std).chain(&self.extra);
         let keys = self.keys.iter().map(|column| &column.name);
         single.chain(&self.features).chain(keys).map(String::as_str).collect()
     }
@@ -82,8 +128,9 @@ impl InputSchema {
         let mut extra = selection.extra.clone();
         let mut seen = BTreeSet::new();
         extra.retain(|name| seen.insert(name.clone()));
-        let (key, target, keys) = (selection.key.clone(), selection.target.clone(), selection.keys.clone());
-        let resolved = Resolved { key, features, target, extra, keys };
+        let columns = features.iter().map(|name| selection.column(name, first.column(name))).collect();
+        let Selection { key, target, weight, noise_std, keys, .. } = selection.clone();
+        let resolved = Resolved { key, features, columns, target, weight, noise_std, extra, keys };
         check_roles(first, &resolved)?;
         for file in self.files.iter().skip(1) {
             check_same(first, file, &patterns, &resolved)?;
@@ -226,9 +273,8 @@ fn check_roles(first: &FileSummary, resolved: &Resolved) -> Result<(), StoreErro
     };
     // The values of partition columns are looked at when they are read.
     let number = |column: &ColumnInfo| column.partition || is_number(&column.data_type);
-    for name in &resolved.features {
-        let hint = "convert it to numbers, or leave it out of `features` (list names, or use a narrower pattern)";
-        check(name, number, "is not a number", hint)?;
+    for FeatureColumn { name, kind, .. } in &resolved.columns {
+        check_kind(first, name, *kind)?;
         if resolved.target.as_ref() == Some(name) {
             let hint = "take it out of `features`: a model must not see what it has to predict";
             return Err(StoreError::invalid_column(&first.path, name, "it is both a feature and the target", hint));
@@ -236,6 +282,15 @@ fn check_roles(first: &FileSummary, resolved: &Resolved) -> Result<(), StoreErro
     }
     if let Some(name) = &resolved.target {
         check(name, number, "is not a number", "convert it to numbers, or choose another `target`")?;
+    }
+    for (name, option) in [(&resolved.weight, "weight"), (&resolved.noise_std, "noise_std")] {
+        let Some(name) = name else { continue };
+        check(name, number, "is not a number", &format!("convert it to numbers, or choose another `{option}`"))?;
+        if resolved.features.contains(name) {
+            let hint = "take it out of `features`, or out of that option";
+            let detail = format!("it is both a feature and the `{option}`");
+            return Err(StoreError::invalid_column(&first.path, name, detail, hint));
+        }
     }
     if let Some(name) = &resolved.key {
         let is_time = |column: &ColumnInfo| column.data_type.is_temporal();
@@ -260,6 +315,38 @@ fn check_roles(first: &FileSummary, resolved: &Resolved) -> Result<(), StoreErro
     Ok(())
 }
 
+/// A feature can be read as what it is declared or taken to be.
+fn check_kind(first: &FileSummary, name: &str, kind: ColumnKind) -> Result<(), StoreError> {
+    // The values of partition columns are looked at when they are read.
+    let Some(column) = first.column(name).filter(|column| !column.partition) else { return Ok(()) };
+    if takes_kind(&column.data_type, kind) {
+        return Ok(());
+    }
+    let (detail, hint) = match kind {
+        ColumnKind::Number if takes_kind(&column.data_type, ColumnKind::Category) => (
+            format!("its type {} is not a number", column.data_type),
+            "declare another `kind`, convert it to numbers, or leave it out of `features`",
+        ),
+        ColumnKind::Number => (
+            format!("its type {} is not a number", column.data_type),
+            "convert it to numbers, or leave it out of `features` (list names, or use a narrower pattern)",
+        ),
+        ColumnKind::Boolean => (
+            format!("its type {} does not say true or false", column.data_type),
+            "declare another `kind`, or convert it to true and false, or 1 and 0",
+        ),
+        ColumnKind::Category => (
+            format!("its type {} has no levels", column.data_type),
+            "declare another `kind`, or convert it to text or whole numbers",
+        ),
+        ColumnKind::Timestamp => (
+            format!("its type {} tells no time", column.data_type),
+            "declare another `kind`, or convert it to dates, timestamps or text such as 2024-01-31",
+        ),
+    };
+    Err(StoreError::invalid_column(&first.path, name, detail, hint))
+}
+
 /// A further file has the same columns, as far as they are wanted.
 fn check_same(
     first: &FileSummary,
@@ -271,8 +358,11 @@ fn check_same(
     for name in resolved.key.iter().chain(&resolved.extra).chain(keys) {
         file.check_like(first, name)?;
     }
-    for name in resolved.features.iter().chain(&resolved.target) {
-        file.check_numbers(first, name)?;
+    for FeatureColumn { name, kind, .. } in &resolved.columns {
+        file.check_kind(first, name, *kind)?;
+    }
+    for name in resolved.target.iter().chain(&resolved.weight).chain(&resolved.noise_std) {
+        file.check_kind(first, name, ColumnKind::Number)?;
     }
     for name in patterns.features(file) {
         if !resolved.features.contains(&name) {

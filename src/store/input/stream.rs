@@ -7,8 +7,10 @@ use arrow::datatypes::{Field, SchemaRef};
 
 use super::InputFile;
 use super::batches::{Batches, FilePart};
+use super::features::FeatureReader;
 use super::schema::{ColumnInfo, FileSummary, InputSchema};
-use super::select::Selection;
+use super::select::{DeclaredColumn, Selection};
+use crate::features::FeatureColumn;
 use crate::store::StoreError;
 
 /// Larger numbers have squares, or sums of squares, beyond floating point.
@@ -19,8 +21,8 @@ pub const SMALLEST: f64 = 1e-160;
 /// The columns to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Features, by name, in the order of the model.
-    pub features: Vec<String>,
+    /// Features, as the model takes them, in its order.
+    pub features: Vec<FeatureColumn>,
     pub key: Option<String>,
     pub target: Option<String>,
     pub keep: Vec<String>,
@@ -34,8 +36,10 @@ pub struct Chunk {
     /// Number of the first row, in its file.
     pub offset: u64,
     pub rows: usize,
-    /// Features row by row, `[rows, d]`; NaN where there is none.
+    /// Features as they are read, row by row, `[rows, d]`; NaN where there is none.
     pub features: Vec<f64>,
+    /// The levels of each feature that is a category, by number.
+    pub levels: Vec<Vec<String>>,
     /// For each row, whether a model can use it.
     pub valid: Vec<bool>,
     /// The first value that a model cannot use.
@@ -68,7 +72,15 @@ impl Columns {
     /// Finds the columns, and checks them in every file.
     pub fn find(schema: &InputSchema, wanted: &Wanted) -> Result<Self, StoreError> {
         let Wanted { features, key, target, .. } = wanted.clone();
-        schema.resolve(&Selection { key, features, target, ..Selection::default() })?;
+        let declared = features.iter().map(|FeatureColumn { name, kind, missing, .. }| DeclaredColumn {
+            name: name.clone(),
+            kind: Some(*kind),
+            missing: *missing,
+            one_hot: None,
+        });
+        let declared = declared.collect();
+        let features = features.into_iter().map(|column| column.name).collect();
+        schema.resolve(&Selection { key, features, declared, target, ..Selection::default() })?;
         let named = schema.files.first().map_or(&[][..], |file| &file.columns);
         let field = |name: &String| {
             let column = named.iter().find(|column| column.name == *name)?;
@@ -90,14 +102,17 @@ impl Columns {
             offset: part.offset,
             rows,
             features: vec![f64::NAN; rows * width],
+            levels: Vec::with_capacity(width),
             valid: vec![true; rows],
             problem: None,
             key: self.key.as_ref().map(|key| part.key(key.name(), key.data_type())).transpose()?,
             target: self.wanted.target.as_ref().map(|target| part.numbers(target)).transpose()?,
             keep: self.keep.iter().map(column).collect::<Result<_, _>>()?,
         };
-        for (position, name) in self.wanted.features.iter().enumerate() {
-            chunk.fill(position, width, &part.numbers(name)?);
+        for (position, column) in self.wanted.features.iter().enumerate() {
+            let mut reader = FeatureReader::new(column);
+            chunk.fill(position, width, &reader.read(part)?, !column.missing.is_error());
+            chunk.levels.push(reader.finish());
         }
         Ok(chunk)
     }
@@ -105,13 +120,16 @@ impl Columns {
 
 impl Chunk {
     /// Puts a feature into its place, and notes values that cannot be used.
-    fn fill(&mut self, position: usize, width: usize, column: &Float64Array) {
+    fn fill(&mut self, position: usize, width: usize, column: &Float64Array, fills_gaps: bool) {
         let has_nulls = column.null_count() > 0;
         let cells = self.features.iter_mut().skip(position).step_by(width);
         for (row, (cell, value)) in cells.zip(column.values()).enumerate() {
             let missing = has_nulls && column.is_null(row);
             if !missing && value.abs() <= LARGEST {
                 *cell = *value;
+                continue;
+            }
+            if fills_gaps && (missing || value.is_nan()) {
                 continue;
             }
             self.valid[row] = false;
@@ -142,7 +160,8 @@ impl ParquetChunks {
     pub fn open(files: Vec<InputFile>, schema: InputSchema, wanted: &Wanted) -> Result<Self, StoreError> {
         let columns = Columns::find(&schema, wanted)?;
         let Wanted { features, key, target, keep } = wanted;
-        let names = features.iter().chain(key).chain(target).chain(keep).cloned().collect();
+        let features = features.iter().map(|column| &column.name);
+        let names = features.chain(key).chain(target).chain(keep).cloned().collect();
         Ok(Self { batches: Batches::new(files, schema, names, ADVICE)?, columns })
     }
 

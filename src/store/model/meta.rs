@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::FORMAT_VERSION;
+use crate::eval::transform::Transform;
+use crate::features::spec::ONE_HOT;
+use crate::features::{Encoding, FeatureColumn};
 use crate::tables::Timestamp;
 
 /// The description of a model.
@@ -39,6 +42,13 @@ pub struct ModelMeta {
     /// Mean predictive variance at training rows, in squared units of the target: what scoring compares its own with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predictive_variance: Option<f64>,
+    /// The columns that it takes and what they become, which is what `feature_names` names; files of models that take
+    /// columns as they are do not have the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Encoding>,
+    /// The scale on which the target is modelled, if it is not its own; `target_scaling` is on that scale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_transform: Option<Transform>,
     /// How it came to be published, if there was a condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,
@@ -100,6 +110,20 @@ pub struct InputDigest {
 }
 
 impl ModelMeta {
+    /// The columns that the model takes.
+    pub fn inputs(&self) -> Vec<FeatureColumn> {
+        let Some(encoding) = &self.columns else {
+            return self.feature_names.iter().map(|name| FeatureColumn::number(name)).collect();
+        };
+        let column = |column: &crate::features::ColumnEncoding| FeatureColumn {
+            name: column.name.clone(),
+            kind: column.kind,
+            missing: column.missing,
+            one_hot: ONE_HOT,
+        };
+        encoding.columns.iter().map(column).collect()
+    }
+
     /// Refuses a description that contradicts itself, or numbers that JSON has not.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.format_version != FORMAT_VERSION {
@@ -116,6 +140,7 @@ impl ModelMeta {
                 return Err(format!("{what} has {length} entries for {features} features"));
             }
         }
+        self.columns.as_ref().map_or(Ok(()), |columns| columns.check(features))?;
         let mut names: Vec<&String> = self.feature_names.iter().collect();
         names.sort_unstable();
         if let Some([name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {

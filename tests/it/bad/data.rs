@@ -45,6 +45,13 @@ fn column(sandbox: &Sandbox, name: &'static str, values: ArrayRef) {
     pipeline(sandbox, "rows.parquet", "bad.parquet");
 }
 
+/// The same, declared to be of some kind.
+fn declared(sandbox: &Sandbox, values: ArrayRef, kind: &str) {
+    column(sandbox, "a", values);
+    let text = std::fs::read_to_string(sandbox.path("bad.yaml")).unwrap();
+    sandbox.write("bad.yaml", &text.replace("[a, b]", &format!("[{{ name: a, kind: {kind} }}, b]")));
+}
+
 /// One value of a column of otherwise good numbers.
 fn one(sandbox: &Sandbox, name: &'static str, row: usize, value: Option<f64>) {
     let values = (0..ROWS).map(|other| if other == row { value } else { Some((other as f64 * 1.3).sin()) });
@@ -134,13 +141,36 @@ const FILES: [Case; 8] = [
     }),
 ];
 
-const COLUMNS: [Case; 19] = [
-    Case::new("column_text", 65, "text as a feature", |s| column(s, "a", text_column())),
+const COLUMNS: [Case; 26] = [
+    Case::new("column_text", 65, "text that is declared to be numbers", |s| {
+        declared(s, text_column(), "number");
+    }),
+    Case::new("column_no_time", 65, "numbers that are declared to be times", |s| {
+        pipeline(s, "[a, b]", "[a, { name: b, kind: timestamp }]");
+    }),
+    Case::new("column_no_levels", 65, "floats that are declared to be categories", |s| {
+        pipeline(s, "[a, b]", "[{ name: a, kind: category }, b]");
+    }),
+    Case::new("column_no_boolean", 65, "text that is neither true nor false", |s| {
+        declared(s, text_column(), "boolean");
+    }),
+    Case::new("column_text_no_time", 65, "text that tells no time", |s| {
+        declared(s, text_column(), "timestamp");
+    }),
+    Case::new("target_without_logarithm", 65, "a target with values that have no logarithm", |s| {
+        pipeline(s, "target: y", "target: { name: y, transform: log }");
+    }),
+    Case::new("weight_of_nothing", 65, "a weight of zero", |s| {
+        pipeline(s, "[a, b], target: y", "[a], target: y, weight: b");
+    }),
+    Case::new("weight_is_a_feature", 65, "a weight that is a feature", |s| {
+        pipeline(s, "target: y", "target: y, weight: b");
+    }),
     Case::new("column_text_target", 65, "text as the target", |s| column(s, "y", text_column())),
     Case::new("column_list", 65, "lists as a feature", |s| column(s, "a", list_column())),
     Case::new("column_struct", 65, "structs as a feature", |s| column(s, "b", struct_column())),
-    Case::new("column_date", 65, "dates as a feature", |s| {
-        column(s, "a", Arc::new(Date32Array::from_iter_values(0..ROWS as i32)));
+    Case::new("column_date", 65, "dates that are declared to be numbers", |s| {
+        declared(s, Arc::new(Date32Array::from_iter_values(0..ROWS as i32)), "number");
     }),
     Case::new("column_timestamp", 65, "times as the target", |s| {
         column(s, "y", Arc::new(TimestampMicrosecondArray::from_iter_values(0..ROWS as i64)));

@@ -25,6 +25,9 @@ pub(super) struct Numbers {
     pub noise_std: Vec<f64>,
     /// The share of the predicted distribution below the target, where that is known.
     pub y_pit: Vec<f64>,
+    /// Mean and standard deviation on the scale on which the target is modelled, where that is not its own.
+    pub t_mean: Vec<f64>,
+    pub t_std: Vec<f64>,
     /// Quantiles, in order.
     pub quantiles: Vec<Vec<f64>>,
 }
@@ -33,7 +36,8 @@ impl Numbers {
     pub(super) fn none(rows: usize, quantiles: usize) -> Self {
         let none = || vec![f64::NAN; rows];
         let quantiles = (0..quantiles).map(|_| none()).collect();
-        Self { y_mean: none(), y_std: none(), f_std: none(), noise_std: none(), y_pit: none(), quantiles }
+        let [y_mean, y_std, f_std, noise_std, y_pit, t_mean, t_std] = std::array::from_fn(|_| none());
+        Self { y_mean, y_std, f_std, noise_std, y_pit, t_mean, t_std, quantiles }
     }
 }
 
@@ -52,6 +56,8 @@ pub struct Scored {
     target: Option<ArrayRef>,
     /// The share of the predicted distribution below the target.
     pit: ArrayRef,
+    /// Mean and standard deviation on the scale on which the target is modelled.
+    on_scale: [ArrayRef; 2],
     /// Mean and standard deviations, then quantiles.
     numbers: Vec<ArrayRef>,
     keep: Vec<ArrayRef>,
@@ -64,7 +70,7 @@ impl Scored {
         numbers: Numbers,
         (key, target, keep): (Option<ArrayRef>, Option<Float64Array>, Vec<ArrayRef>),
     ) -> Self {
-        let Numbers { y_mean, y_std, f_std, noise_std, y_pit, quantiles } = numbers;
+        let Numbers { y_mean, y_std, f_std, noise_std, y_pit, t_mean, t_std, quantiles } = numbers;
         let first = first_row as i64;
         Self {
             file,
@@ -73,6 +79,7 @@ impl Scored {
             key,
             target: target.map(|target| Arc::new(target) as ArrayRef),
             pit: nullable(y_pit),
+            on_scale: [nullable(t_mean), nullable(t_std)],
             numbers: [y_mean, y_std, f_std, noise_std].into_iter().chain(quantiles).map(nullable).collect(),
             keep,
         }
@@ -92,6 +99,7 @@ impl Scored {
             .iter_mut()
             .chain(&mut self.target)
             .chain([&mut self.pit])
+            .chain(&mut self.on_scale)
             .chain(&mut self.numbers)
             .chain(&mut self.keep);
         for column in columns {
@@ -113,6 +121,8 @@ pub struct Layout {
     /// Which of the columns kept are written: the key is there already.
     kept: Vec<bool>,
     quantiles: Vec<String>,
+    /// Whether the target is modelled on another scale.
+    scaled: bool,
     fields: Vec<FieldRef>,
     origin: ScoreOrigin,
     /// Whether the origin is in columns too.
@@ -152,6 +162,7 @@ impl Layout {
             schema: Arc::new(Schema::new_with_metadata(fields, metadata)),
             keyed: columns.key.is_some(),
             kept,
+            scaled: scorer.scale().is_some(),
             quantiles: scorer.quantile_names().map(str::to_owned).collect(),
             fields: columns.keep.iter().map(|field| Arc::new(field.clone())).collect(),
             origin,
@@ -207,6 +218,7 @@ impl Layout {
         let unsaid = || Arc::new(Float64Array::new_null(rows)) as ArrayRef;
         let (own, quantiles) = scored.numbers.split_at(OWN.len());
         columns.extend(own.iter().cloned().chain([unsaid(), unsaid(), Arc::clone(&scored.pit)]));
+        columns.extend(scored.on_scale.iter().filter(|_| self.scaled).cloned());
         columns.extend(quantiles.iter().chain(&scored.keep).cloned());
         Ok(RecordBatch::try_new(Arc::clone(schema), columns).map_err(arrow)?)
     }
@@ -217,6 +229,7 @@ impl Layout {
         let empty = PredictionBlock {
             quantiles: self.quantiles.iter().map(|name| (name.clone(), Vec::new())).collect(),
             keep: self.fields.iter().map(column).collect(),
+            on_scale: self.scaled.then(Default::default),
             ..PredictionBlock::default()
         };
         Ok(predictions::batches("", &[empty]).map_err(StoreError::from)?.0)

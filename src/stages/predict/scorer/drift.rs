@@ -1,5 +1,6 @@
 //! What a scoring run says about its rows: how many were invalid, outside the training range, unusually uncertain.
 
+use crate::features::SeenValues;
 use crate::stages::predict::OnInvalid;
 use crate::store::input::LARGEST;
 use crate::store::model::Range;
@@ -20,6 +21,9 @@ pub struct Tally {
     usable: u64,
     /// For each feature, usable rows below or above every training row.
     outside: Vec<u64>,
+    /// For each column of the input, usable rows without a value, and rows of a level that training has not seen; empty
+    /// where columns are taken as they are.
+    seen: SeenValues,
     /// Sum of variance ratios in units.
     ratios: i128,
     ratio_rows: u64,
@@ -42,6 +46,22 @@ impl Tally {
                 *count += u64::from(*value < range.min || *value > range.max);
             }
         }
+    }
+
+    /// Counts what was found in the columns of usable rows.
+    pub fn count_seen(&mut self, seen: &SeenValues) {
+        let add = |own: &mut Vec<u64>, more: &[u64]| {
+            own.resize(more.len().max(own.len()), 0);
+            own.iter_mut().zip(more).for_each(|(own, more)| *own += more);
+        };
+        add(&mut self.seen.missing, &seen.missing);
+        add(&mut self.seen.unseen, &seen.unseen);
+    }
+
+    /// The share of usable rows without a value, and of a level that training has not seen, by column.
+    pub fn seen_shares(&self) -> Vec<(Option<f64>, Option<f64>)> {
+        let share = |count: &u64| (self.usable > 0).then(|| *count as f64 / self.usable as f64);
+        self.seen.missing.iter().map(share).zip(self.seen.unseen.iter().map(share)).collect()
     }
 
     /// Counts the predictive variance of a row against that of training.
@@ -90,8 +110,16 @@ impl Tally {
         self.outside.iter().map(share).collect()
     }
 
-    /// The rows of `metrics`; run, stage and case are filled in when they are recorded.
-    pub fn metrics(&self, features: &[String], method: &str, split: &str, fold: i32) -> Vec<MetricRow> {
+    /// The rows of `metrics`; run, stage and case are filled in when they are recorded. `columns` are those of the input,
+    /// `features` what they become.
+    pub fn metrics(
+        &self,
+        features: &[String],
+        columns: &[String],
+        method: &str,
+        split: &str,
+        fold: i32,
+    ) -> Vec<MetricRow> {
         let row = |metric: &str, feature: Option<&String>, value: Option<f64>, rows: u64| MetricRow {
             run_id: String::new(),
             stage: String::new(),
@@ -116,6 +144,12 @@ impl Tally {
         all.extend(
             features.iter().zip(shares).map(|(name, share)| row("share_outside_range", Some(name), share, self.usable)),
         );
+        for (name, (missing, unseen)) in columns.iter().zip(self.seen_shares()) {
+            all.extend([
+                row("share_missing", Some(name), missing, self.usable),
+                row("share_unseen_levels", Some(name), unseen, self.usable),
+            ]);
+        }
         all
     }
 }

@@ -16,10 +16,10 @@ pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
 
 use super::quantiles;
 use crate::eval::conformal::Calibration;
-use crate::eval::metrics::share_below;
+use crate::features::RawRows;
 use crate::stages::StageError;
 use crate::stages::predict::OnInvalid;
-use crate::stages::train::TrainedModel;
+use crate::stages::train::{OnScale, TrainedModel};
 use crate::store::input::{Chunk, Wanted};
 use crate::store::{ModelFile, ModelMeta, StoreError};
 use arrow::array::Array as _;
@@ -70,8 +70,19 @@ impl Scorer {
         Ok(Self { model, meta: file.meta.clone(), options, quantiles })
     }
 
+    /// What the columns of the input become, by name.
     pub fn features(&self) -> &[String] {
         &self.meta.feature_names
+    }
+
+    /// The columns of the input, by name.
+    pub fn input_names(&self) -> Vec<String> {
+        self.model.input_names()
+    }
+
+    /// The scale on which the target is modelled, without rows; none where it is its own.
+    pub fn scale(&self) -> Option<OnScale> {
+        self.model.scale()
     }
 
     pub fn method(&self) -> &str {
@@ -96,30 +107,38 @@ impl Scorer {
         hint: &str,
         others: Wanted,
     ) -> Result<Wanted, StageError> {
-        let missing: Vec<&str> = self.features().iter().map(String::as_str).filter(|name| !has(name)).collect();
+        let features = self.meta.inputs();
+        let missing: Vec<&str> = features.iter().map(|column| column.name.as_str()).filter(|name| !has(name)).collect();
         if !missing.is_empty() {
             let names = missing.join(", ");
             let what = format!("{input}: the model needs the feature(s) {names}, which the input does not have");
             return Err(StageError::Data { what, hint: hint.to_owned() });
         }
-        Ok(Wanted { features: self.features().to_vec(), ..others })
+        Ok(Wanted { features, ..others })
     }
 
     /// Scores a chunk; the file it comes from is for messages.
     fn chunk(&self, chunk: Chunk, first_of_file: u64, path: &Path, tally: &mut Tally) -> Result<Scored, StageError> {
-        let Chunk { file, offset, rows, features, mut valid, problem, key, target, keep } = chunk;
+        let Chunk { file, offset, rows, features, levels, mut valid, problem, key, target, keep } = chunk;
         if let (OnInvalid::Error, Some(problem)) = (self.options.on_invalid, problem) {
-            let column = self.features().get(problem.feature).cloned();
+            let column = self.input_names().get(problem.feature).cloned();
             return Err(Self::refuse(path, column, offset + problem.row as u64, &problem.what));
         }
-        let width = self.features().len();
+        let width = levels.len();
         let usable = valid.iter().filter(|valid| **valid).count();
         let features = if usable == rows { features } else { compact(&features, &valid, width) };
-        tally.count_ranges(&features, &self.meta.feature_ranges);
         let x = Array2::from_shape_vec((usable, width), features).map_err(|error| StageError::Data {
             what: format!("{}: {error}", path.display()),
             hint: "this is a mistake of the program; please report it".to_owned(),
         })?;
+        let x = if self.meta.columns.is_some() {
+            let (x, seen) = self.model.encode_raw(RawRows { values: x.view(), levels: &levels });
+            tally.count_seen(&seen);
+            x
+        } else {
+            x
+        };
+        tally.count_ranges(x.as_slice().unwrap_or_default(), &self.meta.feature_ranges);
         // Intervals need the variance even when its columns are not asked for.
         let wants_variance = self.options.variance || !self.quantiles.is_empty();
         let prediction = self.model.predict(&x, wants_variance)?;
@@ -140,19 +159,23 @@ impl Scorer {
                 continue;
             }
             numbers.y_mean[row] = mean;
-            numbers.noise_std[row] = self.model.noise_std();
+            numbers.noise_std[row] = prediction.noise_std[at];
+            if let Some(on) = prediction.on_scale.as_ref().filter(|_| self.options.variance) {
+                (numbers.t_mean[row], numbers.t_std[row]) = (on.mean[at], on.std[at]);
+            }
             if let Some(nearest) = &prediction.nearest {
                 tally.count_nearest(nearest[at]);
             }
             if let Some(std) = std {
-                tally.count_variance(std * std, self.meta.predictive_variance);
+                let spread = prediction.spread().map_or(std, |spread| spread[at]);
+                tally.count_variance(spread * spread, self.meta.predictive_variance);
                 for (column, (_, z)) in numbers.quantiles.iter_mut().zip(&self.quantiles) {
-                    column[row] = z.mul_add(std, mean);
+                    column[row] = prediction.quantile(at, *z);
                 }
                 if self.options.variance {
                     numbers.y_std[row] = std;
                     if let Some(target) = target.as_ref().filter(|target| target.is_valid(row)) {
-                        numbers.y_pit[row] = share_below(self.calibration(), (target.value(row) - mean) / std);
+                        numbers.y_pit[row] = prediction.share_below(at, target.value(row), self.calibration());
                     }
                     numbers.f_std[row] = prediction.f_std.as_ref().map_or(f64::NAN, |std| std[at]);
                 }
