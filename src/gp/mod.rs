@@ -14,6 +14,7 @@
 //! | [`predict`] | what a prediction is, and the tiles it is made in |
 //! | [`inducing`] | chooses inducing points: greedy growth, exchange |
 //! | [`scaling`] | features and target in scaled units |
+//! | [`warm`] | what a fit may start from: an earlier model |
 //! | [`random`] | random streams that depend on names, not on the order of use |
 //! | [`observer`] | how progress and traces leave this module |
 //!
@@ -56,6 +57,7 @@ pub mod predict;
 pub mod random;
 pub mod scaling;
 pub mod sparse;
+pub mod warm;
 
 use thiserror::Error;
 

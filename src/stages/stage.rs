@@ -4,6 +4,7 @@ use super::ingest::{Source, inspect::Inspection};
 use super::job::{Cancel, Key, Record, Spans, Task};
 use super::predict::Predicted;
 use super::split::Folds;
+use super::train::StartModel;
 use super::{StageError, cost};
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
@@ -254,6 +255,8 @@ pub enum Output {
 pub struct Models {
     pub method: String,
     pub models: Vec<Model>,
+    /// The published model that their training starts from, if there is one.
+    pub start: Option<StartModel>,
 }
 
 /// A trained model on disk.

@@ -36,6 +36,7 @@ fn model() -> ModelFile {
         words: BTreeMap::from([("architecture".to_owned(), "composition".to_owned())]),
         predictive_variance: Some(0.1 + 0.2),
         published: None,
+        started: None,
     };
     let specials = array![[f64::NAN, -0.0, f64::INFINITY], [5e-324, f64::MAX, 1.0 / 3.0]];
     let tensors = BTreeMap::from([

@@ -10,7 +10,7 @@ use super::GpError;
 use super::kernel::{Hyper, Kernel, Points, column_means};
 use super::linalg::{Cholesky, Interrupt, NEVER};
 
-pub use fit::{ExactOptions, fit};
+pub use fit::{ExactOptions, fit, fit_from};
 pub(crate) use fit::{keep_fixed, median_distance, soft_bounds};
 pub(crate) use likelihood::value as likelihood_of;
 use likelihood::{Conditioned, training_covariance};

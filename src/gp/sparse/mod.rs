@@ -31,8 +31,8 @@ use super::kernel::{Hyper, Kernel, Stationary, column_means};
 use super::linalg::Cholesky;
 use super::neighbours::{LocalLayer, LocalParts};
 
-pub(crate) use fit::LARGEST_VARIANCE;
-pub use fit::fit;
+pub(crate) use fit::{LARGEST_VARIANCE, rows_from};
+pub use fit::{fit, fit_from};
 pub(crate) use gradient::level_gradient;
 pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient};
 pub use options::SparseOptions;

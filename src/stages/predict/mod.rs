@@ -227,7 +227,7 @@ impl Predict {
         let path = model_path(directory.path());
         reads.push((path.clone(), hash.clone()));
         let method = file.meta.method.clone();
-        Ok(Rc::new(Models { method, models: vec![Model { hash, path, file: Some(Rc::new(file)) }] }))
+        Ok(Rc::new(Models { method, models: vec![Model { hash, path, file: Some(Rc::new(file)) }], start: None }))
     }
 
     /// The options that matter to the predictions.

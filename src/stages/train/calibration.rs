@@ -119,7 +119,7 @@ fn out_of_fold(
         // Its traces and checkpoints are nobody's business.
         let mut quiet = Recorder::new(&*observer);
         let key = key.with_index(fold as u64);
-        let (fitted, _) = predictor(&stage, (x.view(), y.view()), &source, &key, None, &mut quiet)?;
+        let (fitted, _) = predictor((&stage, None), (x.view(), y.view()), &source, &key, None, &mut quiet)?;
         let (x, y) = (rows.x.select(Axis(0), &test), rows.y.select(Axis(0), &test));
         whole.extend(scores(&fitted, &x, &y)?);
         global.extend(scores(&fitted.without_local(), &x, &y)?);

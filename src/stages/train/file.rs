@@ -42,6 +42,7 @@ impl TrainedModel {
             words: predictor.words(),
             predictive_variance: self.variance_at(provenance.table, provenance.rows),
             published: None,
+            started: None,
         };
         let tensors = predictor.tensors().into_iter().chain(self.calibrated.tensors()).collect();
         ModelFile { meta, tensors }

@@ -3,6 +3,7 @@
 use super::calibration::{Calibrated, TrainingRows, calibrate};
 use super::options::{Method, Train};
 use super::predictor::Predictor;
+use super::warm::Beginning;
 use super::{deep, local};
 use crate::eval::conformal::Calibration;
 use crate::eval::folds::Fold;
@@ -15,6 +16,7 @@ use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
 use crate::gp::scaling::Scaling;
 use crate::gp::sparse;
+use crate::gp::warm::WarmStart;
 use crate::stages::StageError;
 use crate::store::InputTable;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
@@ -45,7 +47,7 @@ pub struct TargetPrediction {
 
 /// Trains on the training rows of the fold; a deep fit goes on from its checkpoint.
 pub fn fit(
-    stage: &Train,
+    (stage, beginning): (&Train, Option<Beginning>),
     table: &InputTable,
     fold: &Fold,
     key: &StreamKey,
@@ -64,7 +66,10 @@ pub fn fit(
     let scaling = Scaling::fit(x.view(), y.view(), stage.scale.features);
     let (x, y) = (scaling.features(x.view()), scaling.target(y.view()));
     let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
-    let (predictor, local_fit) = predictor(stage, (x.view(), y.view()), &fold.train, key, resume, observer)?;
+    let warm = beginning.and_then(|beginning| beginning.in_units_of(&scaling));
+    let effective = if warm.is_some() { stage.started() } else { stage.clone() };
+    let start = (&effective, warm.as_ref());
+    let (predictor, local_fit) = predictor(start, (x.view(), y.view()), &fold.train, key, resume, observer)?;
     let rows = TrainingRows { x: x.view(), y: y.view(), source: &fold.train };
     let calibrated = calibrate(stage, &predictor, rows, &key.with("calibrate"), observer)?;
     Ok(TrainedModel { feature_names: table.feature_names.clone(), scaling, predictor, local_fit, calibrated })
@@ -72,7 +77,7 @@ pub fn fit(
 
 /// Trains on rows x: `[n, d]`, y: `[n]` on the training scale, which are these of the source.
 pub(super) fn predictor(
-    stage: &Train,
+    (stage, warm): (&Train, Option<&WarmStart>),
     (x_view, y_view): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
     source: &[usize],
     key: &StreamKey,
@@ -80,18 +85,27 @@ pub(super) fn predictor(
     observer: &mut dyn Observer,
 ) -> Result<(Predictor, Option<LocalFit>), StageError> {
     let mut local_fit = None;
+    let earlier = warm.and_then(|warm| warm.local.as_ref());
     let predictor = match stage.method {
         Method::Mean => Predictor::baseline(TargetMean::fit(x_view, y_view)?),
         Method::Ridge => Predictor::baseline(Ridge::fit(x_view, y_view, observer)?),
         Method::Knn => Predictor::baseline(NearestRows::fit(x_view, y_view, stage.knn, observer)?),
         Method::Gp => {
-            let gp = exact::fit(x_view, y_view, &stage.exact(), key, observer)?;
+            let gp = match warm {
+                Some(warm) => exact::fit_from(x_view, y_view, &stage.exact(), warm, key, observer)?,
+                None => exact::fit(x_view, y_view, &stage.exact(), key, observer)?,
+            };
             Predictor::Gp { gp: Box::new(gp), y: y_view.to_owned() }
         }
         Method::SparseGp => {
-            let mut gp = sparse::fit(x_view, y_view, &stage.sparse(source)?, key, observer)?;
+            let options = stage.sparse(source)?;
+            let mut gp = match warm {
+                Some(warm) => sparse::fit_from(x_view, y_view, &options, warm, key, observer)?,
+                None => sparse::fit(x_view, y_view, &options, key, observer)?,
+            };
             if let Some(options) = stage.local() {
-                let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
+                let (rows, key) = ((x_view, y_view), key.with("local"));
+                let (with, fit) = gp.with_local_from(rows, &options, earlier, &key, observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(gp.rows(), source);
@@ -99,9 +113,10 @@ pub(super) fn predictor(
         }
         Method::DeepGp | Method::Stride => {
             let options = stage.layered(stage.start(source)?);
-            let mut gp = deep_gp::fit(x_view, y_view, &options, key, resume, observer)?;
+            let rows = (x_view, y_view);
+            let mut gp = deep_gp::fit_from(rows, &options, warm, key, resume, observer)?;
             if let Some(options) = stage.local() {
-                let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
+                let (with, fit) = gp.with_local_from(rows, &options, earlier, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(&gp.parts().inducing, source);
