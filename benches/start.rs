@@ -32,8 +32,12 @@ fn main() {
     let seeds: u64 = std::env::var("STRIDE_BENCH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5);
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     println!("energy, {seeds} divisions of its rows: 10 % test, 5 % of the others new");
-    println!("{:<12} {:>26} {:>26} {:>8} {:>10}", "method", "from scratch: s, smse", "started: s, smse", "time", "error");
-    for (name, options) in METHODS.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|own| own == name)) {
+    println!(
+        "{:<12} {:>26} {:>26} {:>8} {:>10}",
+        "method", "from scratch: s, smse", "started: s, smse", "time", "error"
+    );
+    for (name, options) in METHODS.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|own| own == name))
+    {
         let mut sums = [0.0; 4];
         for seed in 0..seeds {
             let found = compare(options, seed);

@@ -6,6 +6,7 @@ pub mod folds;
 pub mod metrics;
 pub mod normal;
 pub mod paired;
+pub mod sensitivity;
 
 use thiserror::Error;
 
