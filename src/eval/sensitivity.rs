@@ -3,6 +3,9 @@
 //! Indices are those of inputs that vary independently of each other. With f at the rows of A and B, and f_i at the rows of A
 //! whose input i is that of B: S_i = E[f_B (f_i − f_A)] / V (Saltelli et al., 2010) and T_i = E[(f_A − f_i)²] / 2V (Jansen, 1999).
 
+/// A deviation below this share of the mean is rounding.
+const ROUNDING: f64 = 1e-12;
+
 /// A figure with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
@@ -36,7 +39,7 @@ fn estimate(terms: &[f64]) -> Option<Estimate> {
 pub fn sobol_index(a: &[f64], b: &[f64], mixed: &[f64]) -> Option<SobolIndex> {
     // The variance, and a middle that makes products small, from all rows that are drawn as the inputs are.
     let (mean, variance) = moments(a.iter().chain(b).copied())?;
-    if variance <= 0.0 || a.len() != b.len() || a.len() != mixed.len() {
+    if variance.sqrt() <= ROUNDING * mean.abs() || a.len() != b.len() || a.len() != mixed.len() {
         return None;
     }
     let rows = || a.iter().zip(b).zip(mixed);

@@ -4,7 +4,6 @@ use super::ingest::{Source, inspect::Inspection};
 use super::job::{Cancel, Key, Record, Spans, Task};
 use super::predict::Predicted;
 use super::split::Folds;
-use super::train::StartModel;
 use super::{StageError, cost};
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
@@ -148,7 +147,6 @@ pub enum Frequency {
 /// Where a stage stands among all stages of all cases.
 pub struct Placement<'a> {
     pub id: &'a str,
-    /// The label of its case.
     pub label: &'a str,
     /// As it is written, with positions.
     pub node: &'a Node,
@@ -255,8 +253,8 @@ pub enum Output {
 pub struct Models {
     pub method: String,
     pub models: Vec<Model>,
-    /// The published model that their training starts from, if there is one.
-    pub start: Option<StartModel>,
+    /// What their training starts from.
+    pub start: Option<super::train::StartModel>,
 }
 
 /// A trained model on disk.
@@ -272,7 +270,6 @@ pub struct Model {
 /// Predictions of a stage.
 #[derive(Debug)]
 pub struct PredictionFiles {
-    /// The method that made them.
     pub method: String,
     /// The models that made them.
     pub models: Rc<Models>,

@@ -22,6 +22,8 @@ use crate::gp::warm::{WarmStart, nearest_rows};
 /// By how much hidden layers may change at an anchor at the price of one unit of ξ, as shares of the correlation length
 /// above them. The units have changed a little, and a covariance that is nearly singular makes much of that.
 const TOLERANCES: [f64; 6] = [0.0, 1e-4, 1e-3, 3e-3, 1e-2, 1e-1];
+/// What a looser fit must gain in log density before it is taken: it would be smoother than the layers were.
+const WORTH: f64 = 1.0;
 /// The one that neighbours are looked for with before the others are compared.
 const USUAL: usize = 2;
 
@@ -167,7 +169,8 @@ impl DeepProblem {
         Ok(fits)
     }
 
-    // The best of them, by the density and by the prior: one that is as long as its draws are, or shorter, costs nothing.
+    // The closest of them, unless others are clearly better by the density and by the prior: one that is no longer than its
+    // draws may be costs nothing.
     fn likeliest(&self, particle: usize, fits: Vec<Vec<Array2<f64>>>) -> Result<Vec<Array2<f64>>, GpError> {
         let target = self.target_of(particle);
         let mut best: Option<(f64, Vec<Array2<f64>>)> = None;
@@ -177,8 +180,9 @@ impl DeepProblem {
                 xi.iter().flatten().fold((0.0, 0.0), |(count, sum), value| (count + 1.0, sum + value * value));
             match target.value(&xi) {
                 Ok(at) => {
-                    let height = at.sampled - 0.5 * (squares - entries).max(0.0);
-                    if best.as_ref().is_none_or(|(best, _)| height > *best) {
+                    let usual = 2.0f64.mul_add((2.0_f64 * entries).sqrt(), entries);
+                    let height = at.sampled - 0.5 * (squares - usual).max(0.0);
+                    if best.as_ref().is_none_or(|(best, _)| height > best + WORTH) {
                         best = Some((height, xi));
                     }
                 }

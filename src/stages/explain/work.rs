@@ -1,7 +1,7 @@
 //! Explains the model of a fold: rows are changed, predicted and compared.
 //!
 //! Features are columns of the table that the model takes: what permutes or varies here is a column as it is stored. Whatever
-//! a model makes of a column before it predicts belongs into [`Subject::means`], through which all predictions pass.
+//! a model makes of a column before it predicts belongs into [`Explained::means`], through which all predictions pass.
 
 use super::{EXPLANATIONS, Explain};
 use crate::eval::sensitivity::{explained, mean_and_std, places, sobol_index};
@@ -49,7 +49,7 @@ pub fn explain(
             hint: "two are the least: give an input, or a split, with more of them".to_owned(),
         });
     }
-    let subject = Subject {
+    let subject = Explained {
         model: &trained,
         names: &file.meta.feature_names,
         scales: &file.meta.feature_scaling.scale,
@@ -104,7 +104,7 @@ fn wanted(stage: &Explain, names: &[String]) -> Result<Vec<usize>, StageError> {
 }
 
 /// A model, and rows to explain it with.
-struct Subject<'a> {
+struct Explained<'a> {
     model: &'a TrainedModel,
     names: &'a [String],
     /// What features are divided by.
@@ -119,7 +119,7 @@ struct Subject<'a> {
     cancel: &'a Cancel,
 }
 
-impl Subject<'_> {
+impl Explained<'_> {
     fn predict(&self, x: &Array2<f64>, variance: bool) -> Result<TargetPrediction, StageError> {
         if self.cancel.is_set() {
             return Err(StageError::Interrupted { kept: None });
