@@ -1,7 +1,7 @@
 //! A start from a published model (`start_from`): energy without 5 % of its training rows is trained and published, then all
 //! of them are trained, from scratch and from that model. Processor time of training, and error on the same test rows.
 //!
-//!   cargo bench --bench start -- [METHOD…]       gp sparse_gp deep_gp stride neighbours; `STRIDE_BENCH_SEEDS=3` for fewer
+//!   cargo bench --bench start -- [METHOD…]       of `METHODS`, all by default; `STRIDE_BENCH_SEEDS=3` for fewer
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a program for developers")]
 
 mod common;

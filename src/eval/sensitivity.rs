@@ -1,7 +1,8 @@
 //! What a function says of its inputs, from its values: permutation importance, and Sobol indices.
 //!
-//! Indices are those of inputs that vary independently of each other. With f at the rows of A and B, and f_i at the rows of A
-//! whose input i is that of B: S_i = E[f_B (f_i − f_A)] / V (Saltelli et al., 2010) and T_i = E[(f_A − f_i)²] / 2V (Jansen, 1999).
+//! Indices are those of inputs that vary independently of each other. With values a and b of the function at two sets of rows,
+//! and c at the rows of the first with one input of the second, the first-order index of this input is E[b (c − a)] / V (Saltelli
+//! et al., 2010), and its total effect is E[(a − c)²] / 2V (Jansen, 1999).
 
 /// A deviation below this share of the mean is rounding.
 const ROUNDING: f64 = 1e-12;
@@ -142,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Sobol's g-function: V_i = 1 / (3 (1 + a_i)²), V = Π(1 + V_i) − 1, T_i = V_i Π_{j≠i}(1 + V_j) / V.
+    /// Sobol's g-function: an input of weight a has the variance v = 1 / (3 (1 + a)²), and all of them Π(1 + v) − 1.
     #[test]
     fn indices_of_the_g_function() {
         let weights = [0.0, 1.0, 4.5, 9.0];

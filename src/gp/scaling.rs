@@ -121,7 +121,7 @@ impl Rescaling {
 
     /// Old features, or hidden values in their units, x: `[p, d]` in new units.
     pub fn to_new(&self, x: ArrayView2<'_, f64>) -> Array2<f64> {
-        self.mapped(x, |value, factor, shift| value.mul_add(factor, shift))
+        self.mapped(x, f64::mul_add)
     }
 
     /// New features x: `[p, d]` in old units.

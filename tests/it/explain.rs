@@ -48,7 +48,7 @@ fn inputs(sandbox: &Sandbox) -> (Vec<i64>, [Vec<f64>; 2]) {
     (keys, [a, b])
 }
 
-/// Mean and f_std of these rows, by the command that scores.
+/// Mean and `f_std` of these rows, by the command that scores.
 fn scored(sandbox: &Sandbox, [a, b]: &[Vec<f64>; 2]) -> (Vec<f64>, Vec<f64>) {
     let column = |values: &Vec<f64>| Arc::new(Float64Array::from(values.clone())) as ArrayRef;
     let keys = Arc::new(Int64Array::from_iter_values(0..a.len() as i64)) as ArrayRef;
@@ -173,7 +173,9 @@ fn indices_of_an_additive_function_are_its_shares() {
     assert!(again.stdout.contains("12 taken from the cache"), "{}", again.stdout);
     sandbox.run("run x.yaml --quiet --threads 2 --force").succeeded();
     let without_run = |mut rows: Vec<ExplanationRow>| {
-        rows.iter_mut().for_each(|row| row.run_id.clear());
+        for row in &mut rows {
+            row.run_id.clear();
+        }
         rows
     };
     assert_eq!(without_run(found), without_run(explanations(&sandbox)));
@@ -203,7 +205,9 @@ fn all_methods_are_explained() {
         let sandbox = published(&format!("method: {method}"));
         let found = explain(&sandbox, "rows: 30, grid: 3, samples: 50, sensitivities: 4, repeats: 2");
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-        found.iter().for_each(|row| *kinds.entry(row.kind.as_str()).or_default() += 1);
+        for row in &found {
+            *kinds.entry(row.kind.as_str()).or_default() += 1;
+        }
         assert!(found.iter().all(|row| row.value.is_finite()), "{method}");
         assert_eq!(kinds.get("permutation"), Some(&2), "{method}");
         assert_eq!(kinds.get("partial"), Some(&(2 * 3 * 21)), "{method}");

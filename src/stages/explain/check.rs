@@ -10,8 +10,8 @@ const PARTS: [&str; 4] = ["repeats", "grid", "samples", "sensitivities"];
 /// Checks an explain stage among the stages of its case.
 pub fn check(_: &Entry, options: &Node, stages: &[Entry], problems: &mut Diagnostics) {
     check_rows(stages, options, problems);
-    let nothing = |key: &&str| options.entry(key).is_some_and(|entry| entry.node.value == Value::Int(0));
-    if PARTS.iter().all(|key| nothing(&key)) {
+    let nothing = |key: &&'static str| options.entry(key).is_some_and(|entry| entry.node.value == Value::Int(0));
+    if PARTS.iter().all(nothing) {
         let help = "leave one of them out, or the stage";
         let message = "`repeats`, `grid`, `samples` and `sensitivities` are all 0: there is nothing to explain";
         problems.push(Diagnostic::new(options.origin, message).help(help));

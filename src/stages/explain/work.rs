@@ -29,12 +29,11 @@ pub fn explain(
 ) -> Result<Work, StageError> {
     job.spans.phase("explain");
     let loaded;
-    let file = match &model.file {
-        Some(file) => file.as_ref(),
-        None => {
-            loaded = ModelFile::load(&model.path)?;
-            &loaded
-        }
+    let file = if let Some(file) = &model.file {
+        file.as_ref()
+    } else {
+        loaded = ModelFile::load(&model.path)?;
+        &loaded
     };
     let trained = TrainedModel::from_file(file, &model.path)?;
     let trained = if stage.local { trained } else { trained.without_local() };

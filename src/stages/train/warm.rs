@@ -10,6 +10,7 @@ use crate::gp::kernel::Hyper;
 use crate::gp::neighbours::LocalParts;
 use crate::gp::scaling::{Rescaling, Scaling};
 use crate::gp::warm::{LocalStart, WarmStart};
+use crate::pipeline::FilePath;
 use crate::stages::job::Key;
 use crate::stages::train::TrainedModel;
 use crate::stages::{Said, StageError};
@@ -37,7 +38,7 @@ pub fn find(
     with: &dyn Fn(&str) -> Result<Vec<Key>, StageError>,
     cache: &Cache,
 ) -> Result<Option<StartModel>, StageError> {
-    let Some(directory) = stage.start_from.as_ref().map(|path| path.path()) else { return Ok(None) };
+    let Some(directory) = stage.start_from.as_ref().map(FilePath::path) else { return Ok(None) };
     let Some((file, sha256)) = load(directory)? else { return Ok(None) };
     let made_by = file.meta.started.as_ref().filter(|start| without.iter().any(|key| key.hash == start.work));
     match made_by.map(|start| start.sha256.clone()) {
@@ -142,7 +143,7 @@ fn columns(file: &ModelFile, names: &[String], path: &Path) -> Result<Vec<usize>
 
 /// What `validate --data` looks at.
 pub fn look(stage: &Train, table: &InputTable) -> Result<Said, StageError> {
-    let Some(directory) = stage.start_from.as_ref().map(|path| path.path()) else { return Ok(Said::default()) };
+    let Some(directory) = stage.start_from.as_ref().map(FilePath::path) else { return Ok(Said::default()) };
     let Some((file, _)) = load(directory)? else { return Ok(Said::default()) };
     check_model(stage, &file, directory)?;
     columns(&file, &table.feature_names, directory)?;
