@@ -16,6 +16,7 @@ mod likelihood;
 mod lists;
 mod options;
 mod search;
+mod shortlist;
 
 pub(crate) use conditional::Sites;
 pub(crate) use fit::best_kernel;

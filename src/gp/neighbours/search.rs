@@ -2,41 +2,50 @@
 //!
 //! Points are turned to their principal axes and cut in halves, along the axis in which they spread most, until a leaf holds
 //! some dozen of them. Every node knows the box around its points, and a search leaves out the nodes whose box is farther
-//! away than the neighbours it has. All this only says where to look: what counts is the distance of the points as they were
-//! given, computed pair by pair in one fixed order, and then the number of the point. So neighbours do not depend on how
-//! points are cut, on other queries or on threads.
+//! away than the neighbours it has. All this is in single precision, with room for its rounding, and only says which points
+//! may be among the nearest: what counts is the distance of the points as they were given, computed pair by pair in one fixed
+//! order, and then the number of the point. So neighbours do not depend on how points are cut, on other queries or on threads.
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
+use super::shortlist::Shortlist;
 use crate::gp::GpError;
 use crate::gp::kernel::column_means;
-use crate::gp::linalg::panels::{LANES, Lane};
-use crate::gp::linalg::{add_gram, eigenvectors, for_this_processor, gemm_nt, multiply_add};
+use crate::gp::linalg::{add_gram, eigenvectors, for_this_processor, gemm_nt};
 
-/// Points of a leaf, a multiple of eight.
+/// Points that are looked at side by side.
+const SIDE: usize = 16;
+/// One coordinate of so many points.
+type Coordinates = [f32; SIDE];
+/// Points of a leaf, a multiple of them.
 const LEAF: usize = 64;
-/// What may be lost to rounding in turned coordinates, relative to the largest distances.
-const ROUNDING: f64 = 1e-12;
-/// Coordinates after which a look tells whether the rest of a distance is needed.
-const FIRST_LOOK: usize = 8;
+/// Coordinates after which a look tells whether the rest of a distance is needed. There are always whole looks: coordinates
+/// beyond the last are zero everywhere.
+const LOOK: usize = 8;
+/// So many coordinates of some points.
+type Look = [Coordinates; LOOK];
 
 /// Some points, to look for neighbours among them.
 #[derive(Debug, Clone)]
 pub struct NeighbourIndex {
     /// The points as they were given, `[n, D]`.
     points: Array2<f64>,
-    /// Their middle, `[D]`, and their principal axes, the one with the largest spread first, `[D, D]`.
+    /// Their middle, `[D]`.
     centre: Vec<f64>,
+    /// Their principal axes, the one with the largest spread first, as columns, `[D, D]`, scaled so that turned points are at
+    /// most 1 away from the middle: no coordinate is too large for single precision.
     axes: Array2<f64>,
-    /// How much squared distances in turned coordinates may be wrong.
-    slack: f64,
+    /// What turning may lose of a coordinate in double precision.
+    blur: f64,
     nodes: Vec<IndexNode>,
-    /// Lower and upper corner of every node's box, in lanes of coordinates.
-    boxes: Vec<(Lane, Lane)>,
-    /// Turned points of all leaves, eight at a time, coordinate by coordinate.
-    blocks: Vec<Lane>,
+    /// Lower and upper corner of every node's box.
+    boxes: Vec<(Coordinates, Coordinates)>,
+    /// Turned points of all leaves, some side by side, coordinate by coordinate: the first coordinates, which most points are
+    /// left out by, close together, and the rest.
+    first_looks: Vec<Look>,
+    other_looks: Vec<Look>,
     /// Their numbers.
-    ids: Vec<[u32; LANES]>,
+    ids: Vec<[u32; SIDE]>,
 }
 
 #[derive(Debug, Clone)]
@@ -70,9 +79,11 @@ impl Among {
 #[derive(Debug, Default)]
 pub struct SearchRoom {
     turned: Vec<f64>,
-    lanes: Vec<Lane>,
-    distances: Vec<Lane>,
-    stack: Vec<(f64, usize)>,
+    query: Vec<[f32; LOOK]>,
+    sides: Vec<Coordinates>,
+    stack: Vec<(f32, usize)>,
+    leaf: Vec<(f32, u32)>,
+    shortlist: Shortlist,
 }
 
 impl NeighbourIndex {
@@ -84,17 +95,23 @@ impl NeighbourIndex {
         }
         let points = points.as_standard_layout().into_owned();
         let centre = column_means(points.view());
-        let axes = principal_axes(points.view(), &centre)?;
-        let turned = turn(points.view(), &centre, &axes)?;
-        let reach = turned.outer_iter().map(|row| row.dot(&row)).fold(0.0, f64::max);
+        let mut axes = principal_axes(points.view(), &centre)?;
+        let mut turned = turn(points.view(), &centre, &axes)?;
+        let reach = turned.outer_iter().map(|row| row.dot(&row)).fold(0.0, f64::max).sqrt();
+        if reach > 0.0 {
+            axes /= reach;
+            turned /= reach;
+        }
+        let largest = points.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
         let mut index = Self {
+            blur: if reach > 0.0 { 4.0 * f64::EPSILON * largest / reach } else { 0.0 },
             points,
             centre,
-            axes,
-            slack: ROUNDING * reach,
+            axes: axes.reversed_axes().as_standard_layout().into_owned(),
             nodes: Vec::new(),
             boxes: Vec::new(),
-            blocks: Vec::new(),
+            first_looks: Vec::new(),
+            other_looks: Vec::new(),
             ids: Vec::new(),
         };
         let mut all: Vec<u32> = (0..n as u32).collect();
@@ -116,13 +133,14 @@ impl NeighbourIndex {
 
     // Adds the node of these points, and all below it.
     fn grow(&mut self, points: ArrayView2<'_, f64>, ids: &mut [u32]) {
-        let number = self.nodes.len();
-        let first = self.ids.len();
+        let (number, first) = (self.nodes.len(), self.ids.len());
         let least = ids.iter().copied().min().unwrap_or(u32::MAX);
         self.nodes.push(IndexNode { blocks: first..first, least, second: None });
-        self.add_box(points, ids);
+        let width = self.centre.len().div_ceil(SIDE);
+        self.boxes.resize(self.boxes.len() + width, ([0.0; SIDE], [0.0; SIDE]));
         if ids.len() <= LEAF {
             self.add_leaf(points, ids);
+            self.enclose_points(number, points, ids);
         } else {
             let spread = spreads(points, ids);
             let along = (0..spread.len()).fold(0, |best, j| if spread[j] > spread[best] { j } else { best });
@@ -132,36 +150,44 @@ impl NeighbourIndex {
             ids.select_nth_unstable_by(middle, |a, b| at(*a).total_cmp(&at(*b)).then(a.cmp(b)));
             let (low, high) = ids.split_at_mut(middle);
             self.grow(points, low);
-            self.nodes[number].second = Some(self.nodes.len());
+            let second = self.nodes.len();
+            self.nodes[number].second = Some(second);
             self.grow(points, high);
+            for j in 0..width {
+                let (a, b) = (self.boxes[(number + 1) * width + j], self.boxes[second * width + j]);
+                let (low, high) = &mut self.boxes[number * width + j];
+                *low = std::array::from_fn(|i| a.0[i].min(b.0[i]));
+                *high = std::array::from_fn(|i| a.1[i].max(b.1[i]));
+            }
         }
         self.nodes[number].blocks.end = self.ids.len();
     }
 
     fn add_leaf(&mut self, points: ArrayView2<'_, f64>, ids: &mut [u32]) {
         ids.sort_unstable();
-        for eight in ids.chunks(LANES) {
-            let id = |lane: usize| eight.get(lane).copied().unwrap_or(u32::MAX);
-            self.ids.push(std::array::from_fn(id));
-            for j in 0..points.ncols() {
-                // What is not there is infinitely far away.
-                self.blocks.push(std::array::from_fn(|lane| {
-                    eight.get(lane).map_or(f64::INFINITY, |id| points[[*id as usize, j]])
-                }));
+        for some in ids.chunks(SIDE) {
+            self.ids.push(std::array::from_fn(|i| some.get(i).copied().unwrap_or(u32::MAX)));
+            // What is not there is infinitely far away.
+            let coordinate = |id: &u32, j: usize| points[[*id as usize, j]] as f32;
+            let value = |j: usize, i: usize| some.get(i).map_or(f32::INFINITY, |id| coordinate(id, j));
+            let side = |j: usize| std::array::from_fn(|i| if j < points.ncols() { value(j, i) } else { 0.0 });
+            for look in 0..looks(points.ncols()) {
+                let to = if look == 0 { &mut self.first_looks } else { &mut self.other_looks };
+                to.push(std::array::from_fn(|j| side(look * LOOK + j)));
             }
         }
     }
 
-    fn add_box(&mut self, points: ArrayView2<'_, f64>, ids: &[u32]) {
+    // The box of a leaf. It reaches from 0 to 0 in coordinates beyond the last, where queries are 0, too.
+    fn enclose_points(&mut self, number: usize, points: ArrayView2<'_, f64>, ids: &[u32]) {
         let d = points.ncols();
-        for first in (0..d).step_by(LANES) {
-            let (mut low, mut high) = ([0.0; LANES], [0.0; LANES]);
-            for (i, j) in (first..(first + LANES).min(d)).enumerate() {
-                let values = || ids.iter().map(|id| points[[*id as usize, j]]);
-                low[i] = values().fold(f64::INFINITY, f64::min);
-                high[i] = values().fold(f64::NEG_INFINITY, f64::max);
+        let width = d.div_ceil(SIDE);
+        for (place, (low, high)) in self.boxes[number * width..].iter_mut().enumerate() {
+            for (i, j) in (place * SIDE..((place + 1) * SIDE).min(d)).enumerate() {
+                let values = || ids.iter().map(|id| points[[*id as usize, j]] as f32);
+                low[i] = values().fold(f32::INFINITY, f32::min);
+                high[i] = values().fold(f32::NEG_INFINITY, f32::max);
             }
-            self.boxes.push((low, high));
         }
     }
 
@@ -176,49 +202,50 @@ impl NeighbourIndex {
         found: &mut Vec<Neighbour>,
     ) {
         found.clear();
+        let d = self.centre.len();
         if self.nodes.is_empty() || count == 0 {
             return;
         }
         room.turn(query, &self.centre, &self.axes);
-        let width = self.centre.len().div_ceil(LANES);
-        // Squared distances of far queries are rounded more coarsely.
-        let slack = self.slack + ROUNDING * room.turned.iter().map(|v| v * v).sum::<f64>();
+        room.shortlist.clear(count, room.turned.iter().map(|value| value * value).sum::<f64>().sqrt(), d, self.blur);
+        let width = d.div_ceil(SIDE);
         room.stack.clear();
         room.stack.push((0.0, 0));
         while let Some((bound, number)) = room.stack.pop() {
             let node = &self.nodes[number];
-            let limit = worst(found, count) + slack;
-            if node.least >= among.below || bound > limit {
+            if node.least >= among.below || bound > room.shortlist.limit() {
                 continue;
             }
             let Some(second) = node.second else {
-                self.look(node, (query, count, among), limit, room, found);
+                self.look(node, among, room);
                 continue;
             };
-            let to_box = |child: usize| outside(&room.lanes, &self.boxes[child * width..][..width]);
+            let to_box = |child: usize| outside(&room.sides, &self.boxes[child * width..][..width]);
             let (first, second) = ((to_box(number + 1), number + 1), (to_box(second), second));
             // The nearer one is on top.
             room.stack.extend(if second.0 < first.0 { [first, second] } else { [second, first] });
         }
+        found.extend(room.shortlist.ids().iter().map(|id| (self.squared_distance(query, *id), *id)));
+        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        found.truncate(count);
     }
 
     // All points of a leaf.
-    fn look(
-        &self,
-        node: &IndexNode,
-        (query, count, among): (&[f64], usize, Among),
-        limit: f64,
-        room: &mut SearchRoom,
-        found: &mut Vec<Neighbour>,
-    ) {
-        let d = self.centre.len();
-        distances(&room.turned, &self.blocks[node.blocks.start * d..node.blocks.end * d], limit, &mut room.distances);
-        for (ids, distances) in self.ids[node.blocks.clone()].iter().zip(&room.distances) {
-            for (id, distance) in ids.iter().zip(distances) {
-                if *distance <= limit && *id < among.below && Some(*id) != among.except {
-                    insert(found, count, (self.squared_distance(query, *id), *id));
-                }
-            }
+    fn look(&self, node: &IndexNode, among: Among, room: &mut SearchRoom) {
+        let SearchRoom { query, leaf, shortlist, .. } = room;
+        leaf.clear();
+        let (blocks, others) = (node.blocks.clone(), looks(self.centre.len()) - 1);
+        let other_looks = &self.other_looks[blocks.start * others..blocks.end * others];
+        points_within(
+            query,
+            &self.first_looks[blocks.clone()],
+            other_looks,
+            &self.ids[blocks],
+            shortlist.limit(),
+            leaf,
+        );
+        for (distance, id) in leaf.iter().filter(|(_, id)| *id < among.below && Some(*id) != among.except) {
+            shortlist.insert(*distance, *id);
         }
     }
 
@@ -232,13 +259,15 @@ impl NeighbourIndex {
 impl SearchRoom {
     fn turn(&mut self, query: &[f64], centre: &[f64], axes: &Array2<f64>) {
         self.turned.clear();
-        self.turned.extend(axes.outer_iter().map(|axis| {
-            axis.iter().zip(query).zip(centre).map(|((axis, value), centre)| axis * (value - centre)).sum::<f64>()
-        }));
-        self.lanes.clear();
-        // Boxes reach from 0 to 0 in coordinates beyond the last.
-        let lane = |values: &[f64]| std::array::from_fn(|i| values.get(i).copied().unwrap_or(0.0));
-        self.lanes.extend(self.turned.chunks(LANES).map(lane));
+        self.turned.resize(centre.len(), 0.0);
+        for ((value, centre), axis) in query.iter().zip(centre).zip(axes.outer_iter()) {
+            let from_centre = value - centre;
+            self.turned.iter_mut().zip(axis).for_each(|(turned, axis)| *turned += axis * from_centre);
+        }
+        self.query.clear();
+        self.query.extend((0..looks(centre.len())).map(|look| filled_up(&self.turned, look)));
+        self.sides.clear();
+        self.sides.extend((0..centre.len().div_ceil(SIDE)).map(|side| filled_up(&self.turned, side)));
     }
 }
 
@@ -261,24 +290,6 @@ fn turn(points: ArrayView2<'_, f64>, centre: &[f64], axes: &Array2<f64>) -> Resu
     Ok(turned)
 }
 
-// The distance beyond which nothing is wanted.
-fn worst(found: &[Neighbour], count: usize) -> f64 {
-    if found.len() < count { f64::INFINITY } else { found[count - 1].0 }
-}
-
-fn insert(found: &mut Vec<Neighbour>, count: usize, new: Neighbour) {
-    let after = |old: &Neighbour| old.0.total_cmp(&new.0).then(old.1.cmp(&new.1)).is_gt();
-    // From the far end: most candidates are nearly as far as the last.
-    let place = found.iter().rposition(|old| !after(old)).map_or(0, |before| before + 1);
-    if place >= count {
-        return;
-    }
-    if found.len() == count {
-        found.pop();
-    }
-    found.insert(place, new);
-}
-
 // The variance of every coordinate of some points.
 fn spreads(points: ArrayView2<'_, f64>, ids: &[u32]) -> Vec<f64> {
     let n = ids.len().max(1) as f64;
@@ -294,51 +305,93 @@ fn spreads(points: ArrayView2<'_, f64>, ids: &[u32]) -> Vec<f64> {
     spread
 }
 
+#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+#[inline(always)]
+fn add_square<const FUSED: bool>(difference: f32, sum: f32) -> f32 {
+    if FUSED { difference.mul_add(difference, sum) } else { difference * difference + sum }
+}
+
 for_this_processor! {
     // The squared distance of a point to a box.
-    fn outside(point: &[Lane], corners: &[(Lane, Lane)]) -> f64 {
-        let mut sums = [0.0; LANES];
+    fn outside(point: &[Coordinates], corners: &[(Coordinates, Coordinates)]) -> f32 {
+        let mut sums = [0.0; SIDE];
         for (point, (low, high)) in point.iter().zip(corners) {
-            for i in 0..LANES {
+            for i in 0..SIDE {
                 let (below, above) = (low[i] - point[i], point[i] - high[i]);
                 let out = if below > above { below } else { above };
                 let out = if out > 0.0 { out } else { 0.0 };
-                sums[i] = multiply_add::<FUSED>(out, out, sums[i]);
+                sums[i] = add_square::<FUSED>(out, sums[i]);
             }
         }
-        sums.iter().sum()
+        // In halves: the processor adds lanes side by side.
+        let mut half = SIDE / 2;
+        while half > 0 {
+            for i in 0..half {
+                sums[i] += sums[i + half];
+            }
+            half /= 2;
+        }
+        sums[0]
     }
 }
 
 for_this_processor! {
-    // Squared distances of a query to the points of some blocks; infinite where they are larger than `limit` anyway.
-    fn distances(query: &[f64], blocks: &[Lane], limit: f64, out: &mut Vec<Lane>) {
-        let d = query.len();
-        let first = d.min(FIRST_LOOK);
-        out.clear();
-        for block in blocks.chunks_exact(d.max(1)) {
-            let mut sums = [0.0; LANES];
-            for (query, points) in query[..first].iter().zip(block) {
-                for (sum, point) in sums.iter_mut().zip(points) {
-                    let difference = point - query;
-                    *sum = multiply_add::<FUSED>(difference, difference, *sum);
+    // The points of some blocks that are not farther away than `limit`, with their squared distances.
+    fn points_within(
+        query: &[[f32; LOOK]],
+        first_looks: &[Look],
+        other_looks: &[Look],
+        ids: &[[u32; SIDE]],
+        limit: f32,
+        out: &mut Vec<(f32, u32)>,
+    ) {
+        let Some((first, others)) = query.split_first() else { return };
+        for ((place, look), ids) in first_looks.iter().enumerate().zip(ids) {
+            let mut sums = add_squares::<FUSED>(first, look, [0.0; SIDE]);
+            let mut near = within(&sums, limit);
+            for (query, look) in others.iter().zip(&other_looks[place * others.len()..]) {
+                if near == 0 {
+                    break;
                 }
+                sums = add_squares::<FUSED>(query, look, sums);
+                near = within(&sums, limit);
             }
-            let mut least = f64::INFINITY;
-            for sum in &sums {
-                least = if *sum < least { *sum } else { least };
+            while near != 0 {
+                let i = near.trailing_zeros() as usize % SIDE;
+                out.push((sums[i], ids[i]));
+                near &= near - 1;
             }
-            if least > limit {
-                out.push([f64::INFINITY; LANES]);
-                continue;
-            }
-            for (query, points) in query[first..].iter().zip(&block[first..]) {
-                for (sum, point) in sums.iter_mut().zip(points) {
-                    let difference = point - query;
-                    *sum = multiply_add::<FUSED>(difference, difference, *sum);
-                }
-            }
-            out.push(sums);
         }
     }
+}
+
+// Some more coordinates; even and odd ones apart, so that one sum need not wait for the other.
+#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+#[inline(always)]
+fn add_squares<const FUSED: bool>(query: &[f32; LOOK], points: &Look, mut even: Coordinates) -> Coordinates {
+    let mut odd = [0.0; SIDE];
+    for j in (0..LOOK).step_by(2) {
+        for i in 0..SIDE {
+            even[i] = add_square::<FUSED>(points[j][i] - query[j], even[i]);
+            odd[i] = add_square::<FUSED>(points[j + 1][i] - query[j + 1], odd[i]);
+        }
+    }
+    std::array::from_fn(|i| even[i] + odd[i])
+}
+
+// Which are within the limit, a bit each.
+#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+#[inline(always)]
+fn within(sums: &Coordinates, limit: f32) -> u32 {
+    (0..SIDE).fold(0, |bits, i| bits | u32::from(sums[i] <= limit) << i)
+}
+
+// How many looks there are at points of so many coordinates.
+fn looks(d: usize) -> usize {
+    d.div_ceil(LOOK).max(1)
+}
+
+// One part of some values, filled up with zeros.
+fn filled_up<const N: usize>(values: &[f64], part: usize) -> [f32; N] {
+    std::array::from_fn(|i| values.get(part * N + i).map_or(0.0, |value| *value as f32))
 }
