@@ -135,7 +135,7 @@ fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
             u_max: real("u_max"),
         },
         em: EmOptions {
-            iterations: number("em", basis.iterations as usize) as u32,
+            iterations: Some(number("em", basis.iterations() as usize) as u32),
             particles: number("s", basis.particles as usize) as u32,
             exchanges: number("exchanges", basis.exchanges as usize) as u32,
             hyperparameters: number("hyper", 1) > 0,

@@ -59,7 +59,13 @@ fn small_fit(x: &Array2<f64>, y: &Array1<f64>, sampler: SamplerOptions) -> DeepG
             hidden: CrossOptions { rank: 20, tolerance: 0.0, repivot: true }.into(),
             ..LayerOptions::default()
         },
-        em: EmOptions { particles: 2, iterations: 2, final_transitions: Some(2), sampler, ..EmOptions::default() },
+        em: EmOptions {
+            particles: 2,
+            iterations: Some(2),
+            final_transitions: Some(2),
+            sampler,
+            ..EmOptions::default()
+        },
     };
     fit(x.view(), y.view(), &options, &StreamKey::new(2), None, &mut Silent).unwrap()
 }

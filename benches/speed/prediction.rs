@@ -32,7 +32,7 @@ pub fn report() {
             },
             em: EmOptions {
                 particles: PARTICLES as u32,
-                iterations: 1,
+                iterations: Some(1),
                 sampler: SamplerOptions::Pcn(PcnOptions { steps: 2 }),
                 final_transitions: Some(0),
                 ..EmOptions::default()

@@ -7,6 +7,7 @@ pub mod folds;
 pub mod metrics;
 pub mod normal;
 pub mod paired;
+pub mod sensitivity;
 pub mod transform;
 
 use thiserror::Error;

@@ -119,6 +119,13 @@ impl Encoding {
         self.columns.iter().all(|column| column.encoder == Encoder::Value && column.missing.is_error())
     }
 
+    /// The feature that a column becomes, if it is a number and stays itself.
+    pub fn place_of_number(&self, column: usize) -> Option<usize> {
+        let own = &self.columns[column];
+        let before = self.columns[..column].iter().map(|column| column.names().len()).sum();
+        (own.encoder == Encoder::Value && own.kind == ColumnKind::Number).then_some(before)
+    }
+
     /// Names of what the columns become, each once.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();

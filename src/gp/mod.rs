@@ -15,6 +15,7 @@
 //! | [`inducing`] | chooses inducing points: greedy growth, exchange |
 //! | [`scaling`] | features and target in scaled units |
 //! | [`row_noise`] | noise that differs from row to row |
+//! | [`warm`] | what a fit may start from: an earlier model |
 //! | [`random`] | random streams that depend on names, not on the order of use |
 //! | [`observer`] | how progress and traces leave this module |
 //!
@@ -58,6 +59,7 @@ pub mod random;
 pub mod row_noise;
 pub mod scaling;
 pub mod sparse;
+pub mod warm;
 
 use thiserror::Error;
 

@@ -4,6 +4,8 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::kernel::Hyper;
+
 /// How features are scaled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -94,5 +96,66 @@ impl Scaling {
     /// A variance on the training scale as a standard deviation in the target's own units.
     pub fn std_back(&self, variance: f64) -> f64 {
         variance.max(0.0).sqrt() * self.target_std
+    }
+}
+
+/// From the scaled units of an earlier model to those of new rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rescaling {
+    factor: Vec<f64>,
+    shift: Vec<f64>,
+    target: f64,
+}
+
+impl Rescaling {
+    /// What was scaled by `old` as `new` scales it; both have the same features in the same order.
+    pub fn between(old: &Scaling, new: &Scaling) -> Self {
+        let both = || old.feature_scale.iter().zip(&new.feature_scale);
+        let centres = old.feature_centre.iter().zip(&new.feature_centre);
+        Self {
+            factor: both().map(|(old, new)| old / new).collect(),
+            shift: centres.zip(&new.feature_scale).map(|((old, new), scale)| (old - new) / scale).collect(),
+            target: old.target_std / new.target_std,
+        }
+    }
+
+    /// Old features, or hidden values in their units, x: `[p, d]` in new units.
+    pub fn to_new(&self, x: ArrayView2<'_, f64>) -> Array2<f64> {
+        self.mapped(x, f64::mul_add)
+    }
+
+    /// New features x: `[p, d]` in old units.
+    pub fn to_old(&self, x: ArrayView2<'_, f64>) -> Array2<f64> {
+        self.mapped(x, |value, factor, shift| (value - shift) / factor)
+    }
+
+    fn mapped(&self, x: ArrayView2<'_, f64>, to: impl Fn(f64, f64, f64) -> f64) -> Array2<f64> {
+        let mut mapped = x.as_standard_layout().into_owned();
+        for mut row in mapped.rows_mut() {
+            let units = self.factor.iter().zip(&self.shift);
+            row.iter_mut().zip(units).for_each(|(value, (factor, shift))| *value = to(*value, *factor, *shift));
+        }
+        mapped
+    }
+
+    /// The factor of a length that all features share: the median, which a column that was constant does not move.
+    pub fn length(&self) -> f64 {
+        let mut sorted = self.factor.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(1.0)
+    }
+
+    /// A variance of the target in new units.
+    pub fn variance(&self, variance: f64) -> f64 {
+        variance * self.target * self.target
+    }
+
+    /// Hyper-parameters of a covariance of the features, in new units.
+    pub fn hyper(&self, hyper: &Hyper) -> Hyper {
+        let lengths = match &hyper.lengths[..] {
+            [length] => vec![length * self.length()],
+            own => own.iter().zip(&self.factor).map(|(length, factor)| length * factor).collect(),
+        };
+        Hyper { variance: self.variance(hyper.variance), lengths, noise: self.variance(hyper.noise) }
     }
 }

@@ -1,5 +1,6 @@
 //! What a report is made of: plain numbers, already counted and averaged.
 
+use super::explained::Explanation;
 use super::hexbin::HexGrid;
 use super::select::RunCase;
 use super::sureness::Tails;
@@ -88,9 +89,10 @@ pub struct RunReport {
     pub warnings: Vec<String>,
     /// Conditions on its rows that held, in words: then it is not all well.
     pub alarms: Vec<String>,
-    /// What scoring said about the data: this run and earlier ones of its pipeline.
     /// Which features matter to models that can tell.
     pub relevance: Vec<Relevance>,
+    pub explanations: Vec<Explanation>,
+    /// What scoring said about the data: this run and earlier ones of its pipeline.
     pub drift: Vec<DriftPoint>,
     /// The pipeline with everything resolved, secrets masked.
     pub resolved: Option<String>,

@@ -6,6 +6,7 @@
 
 mod chart;
 mod data;
+mod explained;
 mod hexbin;
 mod number;
 mod page;
@@ -22,6 +23,7 @@ pub use data::{
     HiddenValue, Moments, Overview, PredictionCounts, ReadFile, Relevance, ReportData, ResidualBin, RunLine, RunReport,
     Spread,
 };
+pub use explained::{Explanation, FeatureFigure, PartialCurve};
 pub use hexbin::HexGrid;
 pub use page::{doubts, render};
 pub use select::{Panel, RunCase, best_of, distinct, panels};

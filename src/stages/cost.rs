@@ -31,6 +31,8 @@ const SPARSE_EVALUATIONS: f64 = 60.0;
 const SPARSE_PER_LENGTH: f64 = 6.0;
 /// Choosing an inducing point, for each candidate row and point.
 const GAIN: f64 = 4e-9;
+/// The share of a fit that is left after a start from an earlier model.
+pub const STARTED: f64 = 0.3;
 /// The local layer: how often the likelihood of all neighbourhoods is evaluated.
 const LOCAL_EVALUATIONS: f64 = 60.0;
 /// What a gradient of a deep density costs, in passes over the rows.
@@ -112,7 +114,7 @@ fn neighbourhoods(rows: f64, features: f64, neighbours: f64) -> f64 {
 /// Gradients of the density of hidden layers in a whole fit.
 fn gradients(train: &Train) -> f64 {
     let em = &train.em;
-    let moves = f64::from(em.iterations) * f64::from(em.sampler.method().moves()) + f64::from(em.frozen_moves());
+    let moves = f64::from(em.iterations()) * f64::from(em.sampler.method().moves()) + f64::from(em.frozen_moves());
     let each = match &em.sampler {
         SamplerOptions::Hmc(options) => f64::from(options.leapfrog),
         // A value costs about half of a gradient.

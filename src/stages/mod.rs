@@ -6,6 +6,7 @@
 pub mod cost;
 pub mod describe;
 pub mod evaluate;
+pub mod explain;
 pub mod ingest;
 pub mod job;
 pub mod predict;
@@ -29,8 +30,16 @@ use std::sync::LazyLock;
 use thiserror::Error;
 
 /// Every kind of stage, in the order of the documentation.
-pub static KINDS: [&StageKind; 7] =
-    [&ingest::KIND, &describe::KIND, &split::KIND, &train::KIND, &predict::KIND, &evaluate::KIND, &report::KIND];
+pub static KINDS: [&StageKind; 8] = [
+    &ingest::KIND,
+    &describe::KIND,
+    &split::KIND,
+    &train::KIND,
+    &predict::KIND,
+    &evaluate::KIND,
+    &explain::KIND,
+    &report::KIND,
+];
 
 /// The language of pipeline files with these kinds.
 pub static LANGUAGE: LazyLock<Language> =

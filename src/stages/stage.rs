@@ -147,7 +147,6 @@ pub enum Frequency {
 /// Where a stage stands among all stages of all cases.
 pub struct Placement<'a> {
     pub id: &'a str,
-    /// The label of its case.
     pub label: &'a str,
     /// As it is written, with positions.
     pub node: &'a Node,
@@ -254,6 +253,8 @@ pub enum Output {
 pub struct Models {
     pub method: String,
     pub models: Vec<Model>,
+    /// What their training starts from.
+    pub start: Option<super::train::StartModel>,
 }
 
 /// A trained model on disk.
@@ -269,7 +270,6 @@ pub struct Model {
 /// Predictions of a stage.
 #[derive(Debug)]
 pub struct PredictionFiles {
-    /// The method that made them.
     pub method: String,
     /// The models that made them.
     pub models: Rc<Models>,

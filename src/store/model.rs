@@ -20,7 +20,7 @@ use super::tensor::Tensor;
 
 pub use versions::{ModelVersion, RolledBack, roll_back, versions};
 
-pub use meta::{CentreAndScale, InputDigest, ModelMeta, Published, Range, TargetScaling, TrainingSummary};
+pub use meta::{CentreAndScale, InputDigest, ModelMeta, Published, Range, StartedFrom, TargetScaling, TrainingSummary};
 
 /// Name of a model's file in its directory.
 pub const MODEL_FILE: &str = "model.safetensors";

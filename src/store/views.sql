@@ -122,3 +122,12 @@ CREATE OR REPLACE VIEW drift_wide AS
         max(value) FILTER (metric = 'share_outside_range') AS most_outside,
         arg_max(feature, value) FILTER (metric = 'share_outside_range') AS most_outside_feature
     FROM drift GROUP BY pipeline, scored_day, started_at, run_id, stage, "case" ORDER BY pipeline, scored_day, started_at;
+
+-- What models make of their features, over the folds: permutation importance (loss of R²), Sobol indices, mean size of the slope.
+CREATE OR REPLACE VIEW importances AS
+    SELECT pipeline, run_date, run_id, stage, "case", feature,
+        avg(value) FILTER (kind = 'permutation') AS permutation, max(std) FILTER (kind = 'permutation') AS permutation_std,
+        avg(value) FILTER (kind = 'sobol' AND stat = 'first') AS sobol_first,
+        avg(value) FILTER (kind = 'sobol' AND stat = 'total') AS sobol_total,
+        avg(value) FILTER (kind = 'sensitivity' AND stat = 'mean_absolute') AS sensitivity, count(DISTINCT fold) AS folds
+    FROM explanations GROUP BY pipeline, run_date, run_id, stage, "case", feature;

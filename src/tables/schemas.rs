@@ -297,4 +297,34 @@ tables! {
         /// Largest value.
         pub max: Option<f64>,
     }
+
+    /// What models make of their features.
+    Explanations = "explanations" version 1 if_any;
+    /// One figure about one feature.
+    pub struct ExplanationRow {
+        /// The run.
+        pub run_id: String,
+        /// Stage that explained.
+        pub stage: String,
+        /// Case.
+        pub case: String,
+        /// Fold of the model.
+        pub fold: Option<i32>,
+        /// `permutation`, `partial`, `sobol` or `sensitivity`.
+        pub kind: String,
+        /// The feature.
+        pub feature: String,
+        /// The feature's value that the figure is about, where it is about one.
+        pub at: Option<f64>,
+        /// The figure.
+        pub value: f64,
+        /// Its spread: between repeats, of the posterior, or its standard error.
+        pub std: Option<f64>,
+        /// Which figure of its kind: `mean`, `individual`, `first`, `total`, `row`, `mean_absolute`.
+        pub stat: String,
+        /// Key of the row that it is about, as text.
+        pub key: Option<String>,
+        /// Number of that row in the input, from 0.
+        pub row: Option<i64>,
+    }
 }

@@ -238,7 +238,7 @@ fn a_deep_process_leaves_rows_out_of_its_top_layer() {
         start: Start::Exact(quick_exact(Kernel::Matern32)),
         layers: LayerOptions { hidden: FULL, ..LayerOptions::default() },
         em: EmOptions {
-            iterations: 2,
+            iterations: Some(2),
             particles: 1,
             sampler: hmc(3, 3),
             final_transitions: Some(0),

@@ -34,6 +34,7 @@ pages! {
     benchmarks: "docs/benchmarks.md",
     dashboards: "docs/dashboards.md",
     experiments: "docs/experiments.md",
+    explain: "docs/explain.md",
     fit: "docs/fit.md",
     index: "docs/index.md",
     method: "docs/method.md",

@@ -23,7 +23,7 @@ fn options(architecture: Architecture, free: Free, exact: bool) -> DeepOptions {
         start,
         layers: LayerOptions { architecture, hidden: aca(8, 1e-9), ..LayerOptions::default() },
         em: EmOptions {
-            iterations: 3,
+            iterations: Some(3),
             particles: 2,
             sampler: hmc(4, 4),
             final_transitions: Some(3),

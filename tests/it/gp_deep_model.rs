@@ -31,7 +31,7 @@ fn options(
         start,
         layers: LayerOptions { architecture, layers, prior_mean, hidden, ..LayerOptions::default() },
         em: EmOptions {
-            iterations: 3,
+            iterations: Some(3),
             particles: 3,
             exchanges: 2,
             sampler,
@@ -83,7 +83,7 @@ fn the_same_bits_with_any_number_of_threads() {
     for mut options in several() {
         // More rows than two tiles hold, where that does not take long.
         let n = if matches!(options.start, Start::Exact(_)) || options.layers.hidden == FULL { 70 } else { 1100 };
-        options.em.iterations = 2;
+        options.em.iterations = Some(2);
         if options.em.sampler == PCN {
             options.em.sampler = pcn(10);
         }
@@ -130,7 +130,7 @@ fn a_long_frozen_chain_keeps_all_draws() {
     let options = options(false, Architecture::Composition, 2, (SPARSE, PriorMean::Zero), (PCN, 0));
     for (final_transitions, draws) in [(1001, 1000), (1500, 7), (2400, 1100)] {
         let mut options = keeping(options.clone(), final_transitions, draws);
-        (options.em.iterations, options.em.particles) = (0, 2);
+        (options.em.iterations, options.em.particles) = (Some(0), 2);
         let gp = run(&options, 12, None).0;
         let state = |name: &String| name.split_once('.').map(|(state, _)| state.to_owned());
         let states: BTreeSet<String> = gp.parts().numbers.keys().filter_map(state).collect();
@@ -245,7 +245,7 @@ fn the_model_does_not_grow_with_the_rows() {
     for hidden in [ACA, SPARSE] {
         for (architecture, layers) in [(Architecture::Composition, 3), (Architecture::Convolution, 2)] {
             let mut options = options(false, architecture, layers, (hidden, PriorMean::Zero), (HMC, 2));
-            options.em.iterations = 1;
+            options.em.iterations = Some(1);
             let [small, large] = [60, 240].map(|n| run(&options, n, None).0);
             assert_eq!(size(small.parts()), size(large.parts()), "{architecture:?} {hidden:?}");
             let shapes = |gp: &DeepGp| -> Vec<(String, (usize, usize))> {
@@ -294,7 +294,7 @@ fn is_needed(parts: &DeepParts, name: &str) -> bool {
 fn models() -> Vec<DeepParts> {
     let quick = |mut options: DeepOptions| {
         (options.em.iterations, options.em.particles, options.em.final_transitions, options.em.draws) =
-            (1, 3, Some(0), 1);
+            (Some(1), 3, Some(0), 1);
         run(&options, 30, None).0.parts().clone()
     };
     several().into_iter().map(quick).collect()

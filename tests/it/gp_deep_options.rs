@@ -119,7 +119,7 @@ fn everything_in_the_schema_can_be_written() {
     ]);
     let em = EmOptions::default();
     accepts::<EmOptions>(&[
-        ("iterations", json!(em.iterations)),
+        ("iterations", json!(em.iterations())),
         ("particles", json!(em.particles)),
         ("exchanges", json!(em.exchanges)),
         ("hyperparameters", json!(em.hyperparameters)),

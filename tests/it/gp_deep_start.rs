@@ -96,7 +96,7 @@ fn the_identity_mean_without_samples_is_the_stationary_model() {
                                 ..LayerOptions::default()
                             },
                             em: EmOptions {
-                                iterations: 0,
+                                iterations: Some(0),
                                 particles: 2,
                                 final_transitions: Some(0),
                                 // With others the sparse fit at the start maximises them too.
@@ -181,7 +181,7 @@ fn predicts_the_mixture(exact: bool) {
                     ..LayerOptions::default()
                 },
                 em: EmOptions {
-                    iterations: 2,
+                    iterations: Some(2),
                     particles: 3,
                     exchanges: 2,
                     sampler: hmc(3, 3), // The chains end where the last checkpoint found them.

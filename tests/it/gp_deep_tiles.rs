@@ -177,7 +177,7 @@ fn the_smallest_and_dullest_data_do_not_panic() {
                         start,
                         layers: LayerOptions { architecture, layers: 3, hidden, ..LayerOptions::default() },
                         em: EmOptions {
-                            iterations: 2,
+                            iterations: Some(2),
                             particles: 2,
                             sampler: hmc(2, 2),
                             final_transitions: Some(2),

@@ -71,9 +71,14 @@ const NEVER: Until = Until { rhat: 1.000_000_1, ess: 1e9 };
 fn interrupted_it_ends_the_same() {
     let budget = TimeBudget::parse("8s");
     for em in [
-        EmOptions { iterations: 20, until: Some(NEVER), time_budget: budget, ..EmOptions::default() },
-        EmOptions { iterations: 20, time_budget: budget, draws: 3, ..EmOptions::default() },
-        EmOptions { iterations: 7, until: Some(Until { rhat: 1.2, ess: 12.0 }), draws: 2, ..EmOptions::default() },
+        EmOptions { iterations: Some(20), until: Some(NEVER), time_budget: budget, ..EmOptions::default() },
+        EmOptions { iterations: Some(20), time_budget: budget, draws: 3, ..EmOptions::default() },
+        EmOptions {
+            iterations: Some(7),
+            until: Some(Until { rhat: 1.2, ess: 12.0 }),
+            draws: 2,
+            ..EmOptions::default()
+        },
     ] {
         let options = options(&em);
         let (whole, said) = run(&options, None);
@@ -89,7 +94,7 @@ fn interrupted_it_ends_the_same() {
 #[test]
 fn a_budget_ends_em_at_its_half_and_batches_at_its_end() {
     let time_budget = TimeBudget::parse("8s");
-    let em = EmOptions { iterations: 20, time_budget, ..EmOptions::default() };
+    let em = EmOptions { iterations: Some(20), time_budget, ..EmOptions::default() };
     let (_, said) = run(&options(&em), None);
     assert_eq!(said.last("e_step", |point| point.iteration), 4);
     assert_eq!(said.last("final", |point| point.step), 10, "one batch, which nothing asks to go on");
@@ -106,12 +111,12 @@ fn a_budget_ends_em_at_its_half_and_batches_at_its_end() {
 
 #[test]
 fn batches_go_on_until_the_figures_are_good() {
-    let easy = EmOptions { iterations: 2, until: Some(Until { rhat: 50.0, ess: 1.0 }), ..EmOptions::default() };
+    let easy = EmOptions { iterations: Some(2), until: Some(Until { rhat: 50.0, ess: 1.0 }), ..EmOptions::default() };
     let (gp, said) = run(&options(&easy), None);
     assert_eq!(said.last("final", |point| point.step), 10);
     let until = Until { rhat: 1.15, ess: 25.0 };
     let (gp_later, said) =
-        run(&options(&EmOptions { iterations: 2, until: Some(until), ..EmOptions::default() }), None);
+        run(&options(&EmOptions { iterations: Some(2), until: Some(until), ..EmOptions::default() }), None);
     let figures = &gp_later.parts().diagnostics;
     let moves = said.last("final", |point| point.step);
     assert!(moves > 10 && moves % 10 == 0 && moves <= 400, "{moves}");
@@ -131,7 +136,7 @@ fn batches_go_on_until_the_figures_are_good() {
 fn what_is_followed_is_what_the_model_predicts() {
     for sampler in [hmc(3, 4), pcn(50)] {
         let mut options =
-            options(&EmOptions { iterations: 2, hyperparameters: false, exchanges: 0, ..EmOptions::default() });
+            options(&EmOptions { iterations: Some(2), hyperparameters: false, exchanges: 0, ..EmOptions::default() });
         (options.em.particles, options.em.final_transitions, options.em.sampler) = (1, Some(0), sampler);
         let (gp, said) = run(&options, None);
         let (x, _) = regression(81, 45, 2, 0.3);

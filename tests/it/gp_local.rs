@@ -140,7 +140,7 @@ fn options(
         start,
         layers: LayerOptions { architecture, layers, prior_mean, hidden, ..LayerOptions::default() },
         em: EmOptions {
-            iterations: 2,
+            iterations: Some(2),
             particles: 2,
             exchanges: 1,
             sampler,
@@ -402,7 +402,7 @@ fn rows_alone_and_stored_parts_predict_the_same_bits() {
 #[test]
 fn a_fit_goes_on_from_every_checkpoint() {
     for (number, mut options) in several().into_iter().enumerate() {
-        options.em.iterations = 3;
+        options.em.iterations = Some(3);
         let (whole, said, _) = complete(&options, 35, None);
         assert_eq!(said.checkpoints.len(), 3);
         for (iteration, state) in said.checkpoints.iter().enumerate() {

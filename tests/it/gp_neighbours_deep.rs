@@ -162,7 +162,7 @@ fn every_architecture_starts_as_the_same_process() {
         for architecture in Architecture::ALL {
             let mut options = options(neighbour_start(kernel, 12), architecture, FULL, 3);
             options.em = EmOptions {
-                iterations: 0,
+                iterations: Some(0),
                 particles: 1,
                 sampler: pcn(1),
                 final_transitions: Some(0),

@@ -18,6 +18,12 @@ pub fn spark_programs() -> &'static Path {
     PROGRAMS.get_or_init(|| make("requirements-spark.txt"))
 }
 
+/// The same of an environment with scikit-learn.
+pub fn sklearn_programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| make("requirements-sklearn.txt"))
+}
+
 /// The same of an environment with the rules of accessibility that pages are checked against.
 pub fn browser_programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();

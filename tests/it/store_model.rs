@@ -38,6 +38,7 @@ fn model() -> ModelFile {
         columns: None,
         target_transform: None,
         published: None,
+        started: None,
     };
     let specials = array![[f64::NAN, -0.0, f64::INFINITY], [5e-324, f64::MAX, 1.0 / 3.0]];
     let tensors = BTreeMap::from([

@@ -37,6 +37,9 @@ fn contract(kind: TableKind) -> &'static str {
         }
         TableKind::Cases => "run_id, case, name, value",
         TableKind::Params => "run_id, name, value, origin",
+        TableKind::Explanations => {
+            "run_id, stage, case, fold i32?, kind, feature, at f64?, value f64, std f64?, stat, key ?, row i64?"
+        }
     }
 }
 

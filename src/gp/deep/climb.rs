@@ -12,6 +12,7 @@ use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::neighbours::rounding_variance;
 use crate::gp::observer::{Observer, Phase, Progress, TracePoint};
+use crate::gp::warm::WarmStart;
 
 /// Steps of the climb between two looks at neighbours and hyper-parameters.
 const CLIMB_ROUND: usize = 20;
@@ -22,16 +23,22 @@ impl DeepFit<'_> {
         &mut self,
         (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
         first: bool,
+        warm: Option<&WarmStart>,
         observer: &mut dyn Observer,
     ) -> Result<(), GpError> {
         let Some(start) = self.options.start.neighbours() else { return Ok(()) };
+        self.soft_bounds.lower[2] = self.soft_bounds.lower[2].max(rounding_variance(y).ln());
+        if let Some(earlier) = warm.and_then(|warm| warm.local.as_ref()) {
+            // Hyper-parameters are those of the earlier model already.
+            self.problem.design.top_kernel = start.top.kernel.after(earlier.kernel);
+            return Ok(());
+        }
         let (kernel, mut hyper) = start.top(x, y, &self.problem.start, self.key, observer)?;
         if self.options.layers.architecture == Architecture::Convolution {
             // Local lengths start at the fitted one; that of the layer is a multiple of them.
             hyper.lengths[0] /= self.problem.design.start_length;
         }
         self.problem.design.top_kernel = kernel;
-        self.soft_bounds.lower[2] = self.soft_bounds.lower[2].max(rounding_variance(y).ln());
         if first {
             self.problem.set_hyper(hyper);
         }

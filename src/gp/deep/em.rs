@@ -11,12 +11,14 @@ use super::problem::{DeepProblem, SupportPoints};
 use super::sampler::{Chain, Moves, SamplerMethod};
 use super::start::{pivot_rows, soft_bounds};
 use super::target::{DensityAt, LogDensity};
+use super::warm::{self, DeepStart};
 use crate::gp::GpError;
 use crate::gp::exact;
 use crate::gp::hyper::SoftBounds;
 use crate::gp::inducing::Choice;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
+use crate::gp::warm::WarmStart;
 
 /// A fit that is under way.
 pub(super) struct DeepFit<'a> {
@@ -66,17 +68,19 @@ impl Stretch {
 impl<'a> DeepFit<'a> {
     /// Everything before the first EM iteration, or as it was at a checkpoint.
     pub fn new(
-        x: ArrayView2<'a, f64>,
-        y: ArrayView1<'a, f64>,
+        (x, y): (ArrayView2<'a, f64>, ArrayView1<'a, f64>),
         options: &'a DeepOptions,
         key: &'a StreamKey,
         resume: Option<Checkpoint>,
+        warm: Option<(&WarmStart, &DeepStart)>,
         observer: &mut dyn Observer,
     ) -> Result<Self, GpError> {
         exact::check_training(x, y)?;
         options.check(x.ncols())?;
         let mut problem = if let Some(state) = &resume {
             DeepProblem::new(x, y, options, &state.start, state.points())?
+        } else if let Some(warm) = warm {
+            warm::problem((x, y), options, warm, key, observer)?
         } else {
             let (start, inducing, jitter) = options.start.fit((x, y), options.objective().penalty(), key, observer)?;
             let pivots = Err(pivot_rows(key, x.nrows()));
@@ -106,10 +110,11 @@ impl<'a> DeepFit<'a> {
             clock: observer.seconds(),
             moves_done: 0,
         };
-        fit.begin_neighbours((x, y), resume.is_none(), observer)?;
-        fit.chains = match resume {
-            Some(state) => fit.restore(state.particles)?,
-            None => fit.first_chains(observer)?,
+        fit.begin_neighbours((x, y), resume.is_none(), warm.map(|(warm, _)| warm), observer)?;
+        fit.chains = match (resume, warm) {
+            (Some(state), _) => fit.restore(state.particles)?,
+            (None, Some((_, deep))) => fit.warm_chains(deep, observer)?,
+            (None, None) => fit.first_chains(observer)?,
         };
         fit.moves_done = fit.iteration * fit.sampler().moves() as usize;
         Ok(fit)
@@ -139,7 +144,7 @@ impl<'a> DeepFit<'a> {
 
     /// All EM iterations that are left, and the frozen chain at the end.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
-        let iterations = self.options.em.iterations as usize;
+        let iterations = self.options.em.iterations() as usize;
         while self.iteration < iterations && !self.has_settled() && !self.em_is_out_of_time() {
             let last = self.iteration + 1 == iterations;
             self.refresh_neighbours(observer)?;
@@ -164,7 +169,7 @@ impl<'a> DeepFit<'a> {
     // last E step, or the second half of a lone one.
     fn e_step(&mut self, last: bool, observer: &mut dyn Observer) -> Result<(), GpError> {
         let (moves, round) = (self.sampler().moves() as usize, self.sampler().round());
-        let adapting = match (last, self.options.em.iterations, self.options.em.frozen_moves()) {
+        let adapting = match (last, self.options.em.iterations(), self.options.em.frozen_moves()) {
             (false, ..) | (.., 1..) => moves,
             (_, 1, 0) => moves / 2,
             _ => 0,
@@ -180,7 +185,7 @@ impl<'a> DeepFit<'a> {
         Ok(())
     }
 
-    fn sampler(&self) -> &'a dyn SamplerMethod {
+    pub(super) fn sampler(&self) -> &'a dyn SamplerMethod {
         self.options.em.sampler.method()
     }
 
@@ -291,7 +296,7 @@ impl<'a> DeepFit<'a> {
             all.add(*moves);
         }
         let count = chains.len().max(1) as f64;
-        let (iterations, moves) = (self.options.em.iterations as usize, self.sampler().moves() as usize);
+        let (iterations, moves) = (self.options.em.iterations() as usize, self.sampler().moves() as usize);
         observer.progress(Progress {
             what: self.sampler().unit(),
             done: self.moves_done,

@@ -9,6 +9,7 @@
 //! | `target`, `top` | the log-likelihood of hidden variables, with its gradient; kinds of top layers |
 //! | `problem` | the same with everything that an EM iteration may change |
 //! | `sampler` | the Markov chains |
+//! | `warm` | a fit that starts from an earlier model |
 //! | `em`, `m_step`, `climb`, `frozen`, `until`, `checkpoint` | the training loop, and how it goes on after an interruption |
 //! | `model`, `diagnostics` | the trained mixture, and what its chains said |
 
@@ -31,6 +32,7 @@ mod start;
 mod target;
 mod top;
 mod until;
+mod warm;
 mod warped;
 
 use ndarray::{ArrayView1, ArrayView2, Axis};
@@ -39,6 +41,7 @@ use super::GpError;
 use super::kernel::Kernel;
 use super::observer::{Observer, Phase};
 use super::random::StreamKey;
+use super::warm::WarmStart;
 use em::DeepFit;
 
 pub use checkpoint::{Checkpoint, ParticleState};
@@ -52,6 +55,7 @@ pub use sampler::{Advice, Chain, HmcOptions, Moves, PcnOptions, Position, Sample
 pub use target::{DensityAt, Known, LogDensity};
 pub use top::{NeighbourStart, Start, TopOptions};
 pub use until::{TimeBudget, Until};
+pub use warm::DeepStart;
 pub use warped::{Local, Warped};
 
 /// Fits to x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
@@ -66,28 +70,43 @@ pub fn fit(
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<DeepGp, GpError> {
+    fit_from((x, y), options, None, key, resume, observer)
+}
+
+/// The same from an earlier model with hidden layers of the same kind: its hyper-parameters, inducing points and hidden
+/// layers.
+pub fn fit_from(
+    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    options: &DeepOptions,
+    warm: Option<&WarmStart>,
+    key: &StreamKey,
+    resume: Option<Checkpoint>,
+    observer: &mut dyn Observer,
+) -> Result<DeepGp, GpError> {
     let Some(start) = options.start.neighbours() else {
-        return Ok(fit_rows(x, y, options, key, resume, observer)?.0);
+        return Ok(fit_rows((x, y), options, warm, key, resume, observer)?.0);
     };
     // Hidden layers that were trained on the likelihood of neighbours make these look too much alike: what a prediction
     // may expect of them is measured on rows that training has not seen.
     let held_out = NeighbourStart::held_out(x.nrows(), key);
     let seen: Vec<usize> = (0..x.nrows()).filter(|row| held_out.binary_search(row).is_err()).collect();
     let (x_seen, y_seen) = (x.select(Axis(0), &seen), y.select(Axis(0), &seen));
-    let (gp, kernel) = fit_rows(x_seen.view(), y_seen.view(), options, key, resume, observer)?;
-    gp.with_neighbours((x, y), kernel, &held_out, &start.predictions, &key.with("local"), observer)
+    let (gp, kernel) = fit_rows((x_seen.view(), y_seen.view()), options, warm, key, resume, observer)?;
+    let earlier = warm.and_then(|warm| warm.local.as_ref());
+    gp.with_neighbours((x, y), (kernel, earlier), &held_out, &start.predictions, &key.with("local"), observer)
 }
 
 // The model, and the covariance function of its top layer.
 fn fit_rows(
-    x: ArrayView2<'_, f64>,
-    y: ArrayView1<'_, f64>,
+    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
     options: &DeepOptions,
+    warm: Option<&WarmStart>,
     key: &StreamKey,
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<(DeepGp, Kernel), GpError> {
-    let mut fit = DeepFit::new(x, y, options, key, resume, observer)?;
+    let warm = warm.and_then(|warm| Some((warm, warm.deep.as_ref()?)));
+    let mut fit = DeepFit::new((x, y), options, key, resume, warm, observer)?;
     fit.run(observer)?;
     observer.phase(Phase::Condition);
     Ok((DeepGp::new(&fit)?, fit.problem.design.top_kernel))

@@ -14,6 +14,12 @@ use super::until::{TimeBudget, Until};
 use crate::gp::GpError;
 use crate::gp::sparse::{Penalty, SparseOptions};
 
+/// EM iterations where nothing is written: from the stationary model, and from an earlier deep one.
+const ITERATIONS: u32 = 10;
+const ITERATIONS_STARTED: u32 = 2;
+/// The frozen chain after a start from an earlier model is so many times shorter.
+const SHORTER: u32 = 3;
+
 /// Steps uphill before the first E step, where the top layer has neighbours.
 const CLIMB: usize = 60;
 
@@ -99,9 +105,9 @@ pub enum EmObjective {
 #[serde(remote = "Self", default, deny_unknown_fields)]
 #[schemars(rename = "Em")]
 pub struct EmOptions {
-    /// EM iterations.
+    /// EM iterations. Default: 10; 2 after a start from a published model (`start_from`).
     #[schemars(range(min = 0))]
-    pub iterations: u32,
+    pub iterations: Option<u32>,
     /// Markov chains.
     #[schemars(range(min = 1, max = 10_000))]
     pub particles: u32,
@@ -117,7 +123,7 @@ pub struct EmOptions {
     /// The sampler of the E step. Default: hmc.
     pub sampler: SamplerOptions,
     /// Length of the frozen chain at the end, for diagnostics and `draws`. Default: 50 (`pcn`: at least as many as in an E
-    /// step), or as many as `draws` needs.
+    /// step), a third of that after a start from a published model, or as many as `draws` needs.
     #[schemars(range(min = 0))]
     pub final_transitions: Option<u32>,
     /// States of each chain that predictions average over, spread evenly over the frozen chain. The model grows with them,
@@ -171,7 +177,7 @@ impl Default for LayerOptions {
 impl Default for EmOptions {
     fn default() -> Self {
         Self {
-            iterations: 10,
+            iterations: None,
             particles: 10,
             exchanges: 3,
             hyperparameters: true,
@@ -224,7 +230,8 @@ impl<'de> Deserialize<'de> for LayerOptions {
 
 impl Serialize for EmOptions {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(&Self { final_transitions: Some(self.frozen_moves()), ..self.clone() }, serializer)
+        let (iterations, final_transitions) = (Some(self.iterations()), Some(self.frozen_moves()));
+        Self::serialize(&Self { iterations, final_transitions, ..self.clone() }, serializer)
     }
 }
 
@@ -235,6 +242,23 @@ impl<'de> Deserialize<'de> for EmOptions {
 }
 
 impl EmOptions {
+    /// EM iterations.
+    pub fn iterations(&self) -> u32 {
+        self.iterations.unwrap_or(ITERATIONS)
+    }
+
+    /// The same after a start from an earlier model: chains need not find their way, and what is not written is shorter.
+    #[must_use]
+    pub fn started(&self) -> Self {
+        let short = (self.sampler.method().frozen_moves() / SHORTER).max(if self.draws > 1 { self.draws } else { 0 });
+        Self {
+            iterations: Some(self.iterations.unwrap_or(ITERATIONS_STARTED)),
+            final_transitions: Some(self.final_transitions.unwrap_or(short)),
+            climb: Some(0),
+            ..self.clone()
+        }
+    }
+
     /// Length of the frozen chain at the end. The last state needs none; several draws need as many moves.
     pub fn frozen_moves(&self) -> u32 {
         let needed = if self.draws > 1 { self.draws } else { 0 };

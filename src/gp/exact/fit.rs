@@ -11,6 +11,7 @@ use crate::gp::kernel::{Free, Hyper, StationaryOptions};
 use crate::gp::observer::{Observer, Phase, Progress, Recorder};
 use crate::gp::random::{StreamKey, sample_without_replacement, uniform};
 use crate::gp::row_noise::RowNoise;
+use crate::gp::warm::WarmStart;
 
 /// How to fit an exact Gaussian process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,8 +36,36 @@ impl Default for ExactOptions {
 const ON_SUBSET: Settings = Settings { iterations: 60, tolerance: 1e-4 };
 /// Searches on all rows end when the likelihood changes by less than this share.
 const ON_ALL_ROWS: Settings = Settings { iterations: 200, tolerance: 1e-8 };
+/// Searches that start at the maximum of nearly the same rows.
+const FROM_EARLIER: Settings = Settings { iterations: 30, tolerance: 1e-5 };
 /// How many of the maxima found on the subset are continued on all rows.
 const CONTINUED: usize = 2;
+
+/// Fits from the hyper-parameters of an earlier model: one search on all rows.
+pub fn fit_from(
+    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+    options: &ExactOptions,
+    warm: &WarmStart,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<ExactGp, GpError> {
+    check_training(x, y)?;
+    noise.check(x.nrows())?;
+    let StationaryOptions { kernel, ard, hyperparameters } = options.stationary;
+    let lengths = if ard { x.ncols() } else { 1 };
+    let start = warm.hyper(&hyperparameters, lengths);
+    start.check(x.ncols())?;
+    let subset = sample_without_replacement(&mut key.with("subset").generator(), x.nrows(), options.subset.max(1));
+    let bounds = soft_bounds(lengths, median_distance(x.select(Axis(0), &subset).view()), x.nrows());
+    observer.phase(Phase::Hyper);
+    let free = hyperparameters.optimise;
+    let objective = LogMarginal { x, y, noise, kernel, start: 0, phase: "hyper.polish" };
+    let found = maximise(&objective, &start.to_log(), &free.mask(lengths), &bounds, &FROM_EARLIER, observer)?;
+    let hyper = keep_fixed(Hyper::from_log(&found.theta)?, &start, free);
+    observer.phase(Phase::Condition);
+    let watched: &dyn Observer = observer;
+    ExactGp::condition_unless(&|| watched.interrupted(), (x, y, noise), kernel, &hyper)
+}
 
 /// Fits and conditions on x: `[n, d]`, y: `[n]`; y is expected to have mean 0 and variance 1.
 ///

@@ -11,7 +11,7 @@ use super::kernel::{Hyper, Kernel, Points, column_means};
 use super::linalg::{Cholesky, Interrupt, NEVER};
 use super::row_noise::RowNoise;
 
-pub use fit::{ExactOptions, fit, fit_with};
+pub use fit::{ExactOptions, fit, fit_from, fit_with};
 pub(crate) use fit::{keep_fixed, median_distance, soft_bounds};
 pub(crate) use likelihood::value as likelihood_of;
 use likelihood::{Conditioned, training_covariance};

@@ -42,8 +42,7 @@ pub(super) struct Fitted {
 pub(super) fn fit(
     particles: &[GlobalParticle],
     indices: &[NeighbourIndex],
-    neighbours: usize,
-    kernels: &[Kernel],
+    (neighbours, kernels, starts): (usize, &[Kernel], &[Hyper]),
     (noise, fitted_to): (NoiseRule, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
@@ -72,6 +71,9 @@ pub(super) fn fit(
         let found = if let Some((kernel, start, _)) = &best {
             let (hyper, value) = density(*kernel).maximise(start, &FEW_STEPS, observer)?;
             (*kernel, hyper, value)
+        } else if let Some(start) = starts.first() {
+            let (hyper, value) = density(kernels[0]).maximise(start, &FEW_STEPS, observer)?;
+            (kernels[0], hyper, value)
         } else {
             let start = density(kernels[0]).start();
             let mut found: Option<(Kernel, Hyper, f64)> = None;
@@ -105,7 +107,7 @@ pub(crate) fn best_kernel(
     let index = NeighbourIndex::new(places.points.clone())?;
     let particle = GlobalParticle { places, leave_one_out: LeaveOneOut::of_nothing(y) };
     let allowed = kernels.allowed();
-    let mut found = fit(&[particle], &[index], neighbours, &allowed, (noise, &[]), key, observer)?;
+    let mut found = fit(&[particle], &[index], (neighbours, &allowed, &[]), (noise, &[]), key, observer)?;
     let hyper = found.hyper.pop().ok_or_else(|| GpError::value("no hyper-parameters"))?;
     Ok((found.kernel, hyper))
 }

@@ -20,6 +20,7 @@ use crate::gp::linalg::panels::LANES;
 use crate::gp::observer::Observer;
 use crate::gp::predict::{Tile, not_negative};
 use crate::gp::random::{StreamKey, sample_without_replacement};
+use crate::gp::warm::LocalStart;
 
 /// Training rows by which it is measured what is usual.
 const MEASURED: usize = 4096;
@@ -245,9 +246,9 @@ pub(crate) struct GlobalParticle {
 /// The local layer above a global model's particles, given at the training rows x: `[n, d]` that it keeps; with the least noise,
 /// and the rows that it is fitted to, none for some of all.
 pub(crate) fn fit_local(
-    x: ArrayView2<'_, f64>,
-    particles: &[GlobalParticle],
+    (x, particles): (ArrayView2<'_, f64>, &[GlobalParticle]),
     options: &LocalOptions,
+    earlier: Option<&LocalStart>,
     (noise, fitted_to): (NoiseRule, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
@@ -258,7 +259,11 @@ pub(crate) fn fit_local(
         .iter()
         .map(|particle| NeighbourIndex::new(particle.places.points.clone()))
         .collect::<Result<_, _>>()?;
-    let fitted = fit(particles, &indices, neighbours, &options.kernel.allowed(), (noise, fitted_to), key, observer)?;
+    let kernels =
+        earlier.map_or_else(|| options.kernel.allowed(), |earlier| vec![options.kernel.after(earlier.kernel)]);
+    let starts = earlier.map_or(&[][..], |earlier| &earlier.hyper);
+    let begun = (neighbours, &kernels[..], starts);
+    let fitted = fit(particles, &indices, begun, (noise, fitted_to), key, observer)?;
     let mut residuals = Array2::zeros((particles.len(), n));
     for (mut to, particle) in residuals.outer_iter_mut().zip(particles) {
         to.assign(&ArrayView1::from(&particle.leave_one_out.residuals));

@@ -47,6 +47,14 @@ impl LocalKernel {
     pub const TRIED: [Kernel; 3] = [Kernel::Matern12, Kernel::Matern32, Kernel::Rbf];
     const AUTO: &'static str = "auto";
 
+    /// The covariance function after one that was chosen earlier: that one, unless another is asked for.
+    pub fn after(self, earlier: Kernel) -> Kernel {
+        match self {
+            Self::Auto => earlier,
+            Self::Given(kernel) => kernel,
+        }
+    }
+
     /// The covariance functions that it allows.
     pub fn allowed(self) -> Vec<Kernel> {
         match self {

@@ -16,15 +16,28 @@ use crate::gp::neighbours::{
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::StreamKey;
 use crate::gp::row_noise::RowNoise;
+use crate::gp::warm::LocalStart;
 
 impl SparseGp {
     /// The same model with a local layer fitted to the training rows x: `[n, d]`, y: `[n]`, where that is better than the
     /// model alone.
     pub fn with_local(
-        mut self,
+        self,
         x: ArrayView2<'_, f64>,
         y: ArrayView1<'_, f64>,
         options: &LocalOptions,
+        key: &StreamKey,
+        observer: &mut dyn Observer,
+    ) -> Result<(Self, LocalFit), GpError> {
+        self.with_local_from((x, y), options, None, key, observer)
+    }
+
+    /// The same from where an earlier local layer ended.
+    pub fn with_local_from(
+        mut self,
+        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        options: &LocalOptions,
+        earlier: Option<&LocalStart>,
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Self, LocalFit), GpError> {
@@ -34,7 +47,7 @@ impl SparseGp {
         let leave_one_out = self.leave_one_out(rows.view(), targets.view(), &RowNoise::default())?;
         let particle = GlobalParticle { places: self.places(rows.view())?, leave_one_out };
         let noise = noise_rule(options, y, self.parts.hyper.noise);
-        let (parts, fit) = fit_local(rows.view(), &[particle], options, (noise, &[]), key, observer)?;
+        let (parts, fit) = fit_local((rows.view(), &[particle]), options, earlier, (noise, &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
             self.restore_local()?;

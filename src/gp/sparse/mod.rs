@@ -32,8 +32,8 @@ use super::linalg::Cholesky;
 use super::neighbours::{LocalLayer, LocalParts};
 use super::row_noise::RowNoise;
 
-pub(crate) use fit::LARGEST_VARIANCE;
-pub use fit::{fit, fit_with};
+pub(crate) use fit::{LARGEST_VARIANCE, rows_from};
+pub use fit::{fit, fit_from, fit_with};
 pub(crate) use gradient::level_gradient;
 pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient};
 pub use options::SparseOptions;

@@ -5,6 +5,7 @@ mod chains;
 mod checks;
 mod cost;
 mod drift;
+mod explain;
 mod fits;
 mod headline;
 mod local;
@@ -50,6 +51,7 @@ impl RunContext<'_> {
             ("sweep", "Comparison", sweep::sweep(self)),
             ("fits", "Functions", fits::fits(self)),
             ("relevance", "Relevance of features", relevance::relevance(self)),
+            ("explain", "What the model makes of its features", explain::explain(self)),
             ("quality", "Predictions", quality::quality(self)),
             ("local", "Local layer", local::local(self)),
             ("chains", "Markov chains", chains::chains(self)),

@@ -96,7 +96,8 @@ fn check_keep(keep: &Node, problems: &mut Diagnostics) {
     }
 }
 
-fn check_rows(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
+/// Refuses rows that a model may not predict: those of other folds, or of none.
+pub fn check_rows(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
     let (Some((model, _)), Some((input, origin))) = (text(options, "model"), text(options, "input")) else { return };
     let Some(("split", split)) = find(stages, input) else { return };
     if split.entry("all").is_some() {

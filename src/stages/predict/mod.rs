@@ -9,6 +9,7 @@ mod score;
 pub mod scorer;
 
 pub use alarm::{ConditionList, HeldCondition, Watch};
+pub use check::check_rows;
 pub use options::{IntervalLevel, OnInvalid, Predict};
 pub use predicted::{Predicted, write_predictions_of_run};
 pub use score::check_apart;
@@ -24,7 +25,7 @@ use super::{
 };
 use crate::eval::conformal::Calibration;
 use crate::eval::metrics::score_quantile;
-use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link, is_path};
+use crate::pipeline::{Diagnostic, Diagnostics, FilePath, Kind, Link, is_path};
 use crate::store::input::InputTable;
 use crate::store::model::model_path;
 use crate::store::object::is_file;
@@ -133,8 +134,8 @@ impl Stage for Predict {
 
     fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {
         let mut reads = Vec::new();
-        let models = self.models(context, &mut reads)?;
-        let rows = Rows::of(context, &self.input)?;
+        let models = models((&self.model, self.published.as_ref()), context, &mut reads)?;
+        let rows = PredictedRows::of(context, &self.input)?;
         let key = |(fold, model): (u32, &Model)| {
             let (model, input, fold) = (json!(model.hash), json!(rows.hash()), json!(fold));
             Key::new(&KIND, [("options", self.options_for(&rows)), ("model", model), ("input", input), ("fold", fold)])
@@ -144,7 +145,7 @@ impl Stage for Predict {
             path: context.cache.file(&key.hash, PREDICTIONS),
             stage: context.id.to_owned(),
             case: context.case.to_owned(),
-            scores: matches!(rows, Rows::All(_)),
+            scores: matches!(rows, PredictedRows::All(_)),
         };
         let predictions = PredictionFiles {
             method: models.method.clone(),
@@ -159,16 +160,16 @@ impl Stage for Predict {
         let Output::Predictions(own) = context.output(context.id)? else { return Err(lost(context.id)) };
         let fold = job.task.fold.map_or(0, |(fold, _)| fold as usize);
         let model = own.models.models.get(fold).ok_or_else(|| lost(&self.model))?;
-        match Rows::of(context, &self.input)? {
-            Rows::All(source) => score::score(self, model, &source, job),
-            Rows::Test(folds) => fold::predict(self, model, &folds, job),
+        match PredictedRows::of(context, &self.input)? {
+            PredictedRows::All(source) => score::score(self, model, &source, job),
+            PredictedRows::Test(folds) => fold::predict(self, model, &folds, job),
         }
     }
 
     fn collect(&self, context: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
-        match Rows::of(context, &self.input)? {
-            Rows::All(source) => score::collect(self, &source, done)?,
-            Rows::Test(_) => fold::collect(self, done)?,
+        match PredictedRows::of(context, &self.input)? {
+            PredictedRows::All(source) => score::collect(self, &source, done)?,
+            PredictedRows::Test(_) => fold::collect(self, done)?,
         }
         let (stage, case) = (context.id.to_owned(), context.case.to_owned());
         let scores = matches!(context.output(&self.input)?, Output::Rows(_));
@@ -194,14 +195,14 @@ fn watch(stage: &Predict, test_rows: bool, done: &mut Collecting<'_, '_>) -> Res
 }
 
 /// The rows to predict.
-enum Rows {
+pub enum PredictedRows {
     All(Rc<Source>),
     /// Those that each fold keeps for testing.
     Test(Rc<Folds>),
 }
 
-impl Rows {
-    fn of(context: &Context<'_>, id: &str) -> Result<Self, StageError> {
+impl PredictedRows {
+    pub fn of(context: &Context<'_>, id: &str) -> Result<Self, StageError> {
         match context.output(id)? {
             Output::Rows(source) => Ok(Self::All(Rc::clone(source))),
             Output::Folds(folds) => Ok(Self::Test(Rc::clone(folds))),
@@ -209,7 +210,7 @@ impl Rows {
         }
     }
 
-    fn hash(&self) -> &str {
+    pub fn hash(&self) -> &str {
         match self {
             Self::All(source) => &source.key.hash,
             Self::Test(folds) => &folds.key.hash,
@@ -217,25 +218,29 @@ impl Rows {
     }
 }
 
-impl Predict {
-    /// The models to predict with; one that is published is read now, because it may be replaced at any time.
-    fn models(&self, context: &Context<'_>, reads: &mut Vec<(PathBuf, String)>) -> Result<Rc<Models>, StageError> {
-        let Some(directory) = &self.published else {
-            return match context.output(&self.model)? {
-                Output::Models(models) => Ok(Rc::clone(models)),
-                _ => Err(lost(&self.model)),
-            };
+/// The models of a train stage, or one that is published, which is read now because it may be replaced at any time.
+pub fn models(
+    (stage, published): (&str, Option<&FilePath>),
+    context: &Context<'_>,
+    reads: &mut Vec<(PathBuf, String)>,
+) -> Result<Rc<Models>, StageError> {
+    let Some(directory) = published else {
+        return match context.output(stage)? {
+            Output::Models(models) => Ok(Rc::clone(models)),
+            _ => Err(lost(stage)),
         };
-        let (file, hash) = ModelFile::load_hashed(directory.path())?;
-        let path = model_path(directory.path());
-        reads.push((path.clone(), hash.clone()));
-        let method = file.meta.method.clone();
-        Ok(Rc::new(Models { method, models: vec![Model { hash, path, file: Some(Rc::new(file)) }] }))
-    }
+    };
+    let (file, hash) = ModelFile::load_hashed(directory.path())?;
+    let path = model_path(directory.path());
+    reads.push((path.clone(), hash.clone()));
+    let (method, models) = (file.meta.method.clone(), vec![Model { hash, path, file: Some(Rc::new(file)) }]);
+    Ok(Rc::new(Models { method, models, start: None }))
+}
 
+impl Predict {
     /// The options that matter to the predictions.
-    fn options_for(&self, rows: &Rows) -> serde_json::Value {
-        let test_rows = matches!(rows, Rows::Test(_));
+    fn options_for(&self, rows: &PredictedRows) -> serde_json::Value {
+        let test_rows = matches!(rows, PredictedRows::Test(_));
         let (intervals, variance) = (self.levels(), self.variance);
         let mut options = json!({ "intervals": intervals, "variance": variance, "test_rows": test_rows });
         if self.hidden {

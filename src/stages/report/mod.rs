@@ -3,6 +3,7 @@
 mod columns;
 mod distance;
 mod drift;
+mod explain;
 mod fits;
 mod hidden;
 mod overview;
@@ -113,6 +114,10 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
     }
     run.fits = fits::fits(subject, &shown.fits, stages);
     run.relevance = relevance::relevance(subject, &shown.fits, stages);
+    match explain::explanations(subject, &shown.fits) {
+        Ok(explanations) => run.explanations = explanations,
+        Err(error) => run.problems.push(error.to_string()),
+    }
     match hidden::hidden(subject, &shown.fits) {
         Ok(hidden) => run.hidden = hidden,
         Err(error) => run.problems.push(error.to_string()),

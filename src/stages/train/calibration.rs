@@ -123,7 +123,8 @@ fn out_of_fold(
         let mut quiet = Recorder::new(&*observer);
         let key = key.with_index(fold as u64);
         let noise = rows.noise.select(&train);
-        let (fitted, _) = predictor(&stage, (x.view(), y.view(), &noise), &source, &key, None, &mut quiet)?;
+        let rows_of = (x.view(), y.view(), &noise);
+        let (fitted, _) = predictor((&stage, None), rows_of, &source, &key, None, &mut quiet)?;
         let (x, y) = (rows.x.select(Axis(0), &test), rows.y.select(Axis(0), &test));
         let noise = rows.noise.select(&test);
         whole.extend(scores(&fitted, &x, &y, &noise)?);

@@ -177,7 +177,7 @@ pub fn ended(em: &EmOptions, traces: &[TraceRow]) -> String {
     let last = |phase: &str, of: fn(&TraceRow) -> i32| traces.iter().filter(|row| row.phase == phase).map(of).max();
     let iterations = last("e_step", |row| row.iteration).unwrap_or(0);
     let moves = last("final", |row| row.step).unwrap_or(0);
-    format!(", {iterations} of {} EM iterations, {moves} final {}", em.iterations, em.sampler.method().unit())
+    format!(", {iterations} of {} EM iterations, {moves} final {}", em.iterations(), em.sampler.method().unit())
 }
 
 /// A sampler that nearly always, or hardly ever, moves explores slowly.

@@ -24,10 +24,19 @@ pub(super) fn apply(
     table: &InputTable,
     rows: &[usize],
 ) -> Result<(Array2<f64>, SeenValues), StageError> {
+    let (values, levels) = raw(encoding, table, rows)?;
+    Ok(encoding.apply(RawRows { values: values.view(), levels: &levels }))
+}
+
+/// The same before they are encoded, with the levels of the columns.
+pub(super) fn raw(
+    encoding: &Encoding,
+    table: &InputTable,
+    rows: &[usize],
+) -> Result<(Array2<f64>, Vec<Vec<String>>), StageError> {
     let places = places(encoding, table)?;
     let values = table.features.select(Axis(0), rows).select(Axis(1), &places);
-    let levels: Vec<Vec<String>> = places.iter().map(|place| table.levels[*place].clone()).collect();
-    Ok(encoding.apply(RawRows { values: values.view(), levels: &levels }))
+    Ok((values, places.iter().map(|place| table.levels[*place].clone()).collect()))
 }
 
 /// The column of the table for each of the encoding's, by name.

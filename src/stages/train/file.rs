@@ -45,6 +45,7 @@ impl TrainedModel {
             columns: (!self.encoding.is_plain()).then(|| self.encoding.clone()),
             target_transform: self.transform,
             published: None,
+            started: None,
         };
         let tensors = predictor.tensors().into_iter().chain(self.calibrated.tensors()).collect();
         ModelFile { meta, tensors }

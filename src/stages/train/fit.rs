@@ -2,13 +2,13 @@
 
 use super::file::Provenance;
 use super::observer::{Checkpoints, FitObserver};
-use super::{Train, checkpoint, deep, model, publish, rows};
+use super::{StartModel, Train, checkpoint, deep, model, publish, rows, warm};
 use crate::gp::deep::Checkpoint;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
 use crate::stages::ingest::TargetOption;
 use crate::stages::job::{Record, Task};
-use crate::stages::{Collecting, Context, Job, Stage as _, StageError, Work};
+use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work, lost};
 use crate::store::input::{SourceFile, sha256_file};
 use crate::store::model::{InputDigest, TrainingSummary};
 use crate::store::{
@@ -17,14 +17,27 @@ use crate::store::{
 use crate::tables::{Timestamp, TraceRow};
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
+use std::rc::Rc;
 
 const TRACES: &str = "traces.parquet";
 
 /// Fits the model of a fold.
 pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
-    let options = stage.key_options();
+    let Output::Models(own) = context.output(context.id)? else { return Err(lost(context.id)) };
+    let start = own.start.as_ref().and_then(|start| Some((start.file.as_ref()?, start.path.as_path())));
     let folds = context.folds_of(&stage.input)?;
     let table = folds.source.load(job.record)?;
+    let table = match start {
+        Some((file, path)) => Rc::new(warm::in_order(&table, file, path)?),
+        None => table,
+    };
+    if let Some(StartModel { file: None, path, .. }) = &own.start {
+        return Err(warm::gone(path));
+    }
+    say_start(stage, own.start.as_ref(), job)?;
+    // What it comes to after a start, for the streams and for the reader.
+    let effective = if start.is_some() { stage.started() } else { stage.clone() };
+    let options = effective.key_options();
     let number = job.task.fold.map_or(0, |(fold, _)| fold);
     let all_folds = folds.all()?;
     let fold = &all_folds[number as usize];
@@ -34,9 +47,11 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let (file, resume) = earlier.unzip();
     let mut observer = FitObserver::new(job, checkpoints, file);
     // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
-    let stream = StreamKey::new(context.seed).with(&stage.stream_options().to_string()).with_index(u64::from(number));
+    let stream =
+        StreamKey::new(context.seed).with(&effective.stream_options().to_string()).with_index(u64::from(number));
+    let beginning = start.map(|(file, path)| warm::begin(stage, file, path)).transpose()?;
     let transform = folds.source.stage.target.as_ref().map(TargetOption::transform).unwrap_or_default();
-    let outcome = model::fit(stage, (&table, transform), fold, &stream, resume, &mut observer);
+    let outcome = model::fit((stage, beginning), (&table, transform), fold, &stream, resume, &mut observer);
     observer.spans.end_phases();
     let FitObserver { traces, kept, failure, .. } = observer;
     if let Some(error) = failure {
@@ -48,17 +63,26 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     })?;
     let (record, train) = (&*job.record, &fold.train);
     let summary = summary(context, record, job.task, &table, train.len());
-    let file = model.to_file(Provenance { x: &x, summary, options });
+    let mut file = model.to_file(Provenance { x: &x, summary, options });
+    if stage.can_start() {
+        let work = stage.keys(context, &stage.key_options())?;
+        file.meta.started = work.get(number as usize).and_then(|key| warm::started(stage, key, own.start.as_ref()));
+    }
     file.save(&job.draft.file(MODEL_FILE))?;
     write_rows(&job.draft.file(TRACES), &traces)?;
     let likelihood = file.meta.metrics.get("log_likelihood").copied().flatten();
     let likelihood = likelihood.map_or_else(String::new, |likelihood| format!(", log-likelihood {likelihood:.2}"));
-    let ended = if stage.method.is_deep() { deep::ended(&stage.em, &traces) } else { String::new() };
+    let ended = if stage.method.is_deep() { deep::ended(&effective.em, &traces) } else { String::new() };
     let outcome = format!("{} rows{likelihood}{ended}", train.len());
     let mut warnings = rows::warnings(&table, train);
     warnings.extend(model.warnings());
+    if let Some((file, path)) = start
+        && !warm::begin(stage, file, path)?.fits(&model.feature_names, model.transform)
+    {
+        warnings.push(warm::FROM_SCRATCH.to_owned());
+    }
     warnings.extend(deep::skipped_warning(traces.iter().map(|row| row.phase.as_str())));
-    let sampling = model.sampling_warnings(stage);
+    let sampling = model.sampling_warnings(&effective);
     let chains: Map<String, Json> =
         model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
     let chains = if chains.is_empty() { Json::Null } else { json!({ "rows": train.len(), "metrics": chains }) };
@@ -67,6 +91,16 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
         outcome,
         notes: json!({ "warnings": warnings, "sampling": sampling, "chains": chains }),
     })
+}
+
+/// Says what training starts from, where that was asked for.
+fn say_start(stage: &Train, start: Option<&StartModel>, job: &Job<'_, '_>) -> Result<(), StageError> {
+    let Some(directory) = stage.start_from.as_ref().filter(|_| stage.can_start()) else { return Ok(()) };
+    let text = match start {
+        Some(start) => format!("training starts from {}", start.path.display()),
+        None => format!("no model in {} to start from yet: training starts from scratch", directory.path().display()),
+    };
+    Ok(job.record.note(&format!("{}: {text}", job.task))?)
 }
 
 /// Where an earlier attempt at the same work left off. Work that is asked for again begins again, unless this very

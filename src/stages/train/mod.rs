@@ -19,11 +19,13 @@ mod predictor;
 mod publish;
 mod rows;
 mod tensors;
+mod warm;
 mod warnings;
 
 pub use model::TrainedModel;
 pub use options::{Method, Train};
 pub use prediction::{OnScale, TargetPrediction};
+pub use warm::StartModel;
 
 use calibration::Calibrate;
 
@@ -66,6 +68,22 @@ impl Train {
         let split = stages.iter().find(|(id, _)| *id == self.input).and_then(|(_, stage)| as_split(*stage));
         split.map_or(1.0, Split::training_share)
     }
+
+    /// What the work of each fold depends on, with these options.
+    fn keys(&self, context: &Context<'_>, options: &Json) -> Result<Vec<Key>, StageError> {
+        let folds = context.folds_of(&self.input)?;
+        let key = |fold: u32| {
+            let (input, fold, seed) = (json!(folds.key.hash), json!(fold), json!(context.seed));
+            let parts = [("options", options.clone()), ("input", input), ("fold", fold), ("seed", seed)];
+            // Rounding decides where a chain goes: that of other loops is another one.
+            if self.method.is_deep() {
+                let [options, input, fold, seed] = parts;
+                return Key::new(&KIND, [options, input, fold, seed, ("openblas", json!(loops()))]);
+            }
+            Key::new(&KIND, parts)
+        };
+        Ok((0..context.folds).map(key).collect())
+    }
 }
 
 impl Stage for Train {
@@ -74,7 +92,7 @@ impl Stage for Train {
     }
 
     fn locate(&mut self, base: &Path) {
-        self.publish.iter_mut().for_each(|publish| publish.locate(base));
+        self.publish.iter_mut().chain(&mut self.start_from).for_each(|path| path.locate(base));
     }
 
     fn inputs(&self) -> Vec<&str> {
@@ -118,7 +136,13 @@ impl Stage for Train {
     }
 
     fn effort(&self, (rows, features): cost::WorkSize, stages: &[(&str, &dyn Stage)]) -> f64 {
-        cost::training(self, (rows * self.training_share(stages), features))
+        let size = (rows * self.training_share(stages), features);
+        if !self.can_start() || !warm::is_there(self) {
+            return cost::training(self, size);
+        }
+        // Hidden layers say themselves how little is left to do; other fits begin close to where they end.
+        let share = if self.method.is_deep() { 1.0 } else { cost::STARTED };
+        share * cost::training(&self.started(), size)
     }
 
     /// With a condition it may rightly be absent.
@@ -156,26 +180,31 @@ impl Stage for Train {
             };
             checks.push(RowCheck { identity, look: Box::new(look) });
         }
+        if self.can_start() && self.start_from.is_some() {
+            let (identity, train) = (format!("start of {}", self.used()), self.clone());
+            let look = move |table: &crate::store::InputTable, _| warm::look(&train, table);
+            checks.push(RowCheck { identity, look: Box::new(look) });
+        }
         checks
     }
 
     fn prepare(&self, context: &Context<'_>) -> Result<Preparation, StageError> {
-        let (folds, options) = (context.folds_of(&self.input)?, self.key_options());
-        let key = |fold: u32| {
-            let (input, fold, seed) = (json!(folds.key.hash), json!(fold), json!(context.seed));
-            let parts = [("options", options.clone()), ("input", input), ("fold", fold), ("seed", seed)];
-            // Rounding decides where a chain goes: that of other loops is another one.
-            if self.method.is_deep() {
-                let [options, input, fold, seed] = parts;
-                return Key::new(&KIND, [options, input, fold, seed, ("openblas", json!(loops()))]);
-            }
-            Key::new(&KIND, parts)
+        let without = self.keys(context, &self.key_options())?;
+        let with = |sha256: &str| {
+            let mut options = self.started().key_options();
+            options["start_from"] = json!(sha256);
+            self.keys(context, &options)
         };
-        let keys: Vec<Key> = (0..context.folds).map(key).collect();
+        let start = if self.can_start() { warm::find(self, &without, &with, context.cache)? } else { None };
+        let keys = match &start {
+            Some(start) => with(&start.sha256)?,
+            None => without,
+        };
         let model =
             |key: &Key| Model { hash: key.hash.clone(), path: context.cache.file(&key.hash, MODEL_FILE), file: None };
-        let models = Models { method: self.method.name().to_owned(), models: keys.iter().map(model).collect() };
-        Ok(Preparation::new(Output::Models(Rc::new(models)), keys))
+        let reads = start.iter().map(|start| (start.path.clone(), start.sha256.clone())).collect();
+        let (method, models) = (self.method.name().to_owned(), keys.iter().map(model).collect());
+        Ok(Preparation { output: Output::Models(Rc::new(Models { method, models, start })), keys, reads })
     }
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {

@@ -4,11 +4,12 @@ use super::calibration::{Calibrated, TrainingRows, calibrate};
 use super::options::{Method, Train};
 use super::prediction::{OnScale, TargetPrediction};
 use super::predictor::Predictor;
+use super::warm::Beginning;
 use super::{deep, encoding, local};
 use crate::eval::conformal::Calibration;
 use crate::eval::folds::Fold;
 use crate::eval::transform::{Transform, TransformName};
-use crate::features::{Encoding, RawRows, SeenValues};
+use crate::features::{ColumnKind, Encoding, RawRows, SeenValues};
 use crate::gp::baseline::{NearestRows, Ridge, TargetMean};
 use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer};
 use crate::gp::exact;
@@ -19,6 +20,7 @@ use crate::gp::random::StreamKey;
 use crate::gp::row_noise::RowNoise;
 use crate::gp::scaling::Scaling;
 use crate::gp::sparse;
+use crate::gp::warm::WarmStart;
 use crate::stages::StageError;
 use crate::store::InputTable;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
@@ -42,7 +44,7 @@ pub struct TrainedModel {
 /// Trains on the training rows of the fold; a deep fit goes on from its checkpoint. With the model come its training rows,
 /// encoded, in their own units.
 pub fn fit(
-    stage: &Train,
+    (stage, beginning): (&Train, Option<Beginning>),
     (table, transform): (&InputTable, TransformName),
     fold: &Fold,
     key: &StreamKey,
@@ -65,8 +67,11 @@ pub fn fit(
     let (x, y) = (scaling.features(own.view()), scaling.target(y.view()));
     let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
     let noise = row_noise(table, &fold.train, (transform, &scaling));
-    let rows = (x.view(), y.view(), &noise);
-    let (predictor, local_fit) = predictor(stage, rows, &fold.train, key, resume, observer)?;
+    let beginning = beginning.filter(|beginning| beginning.fits(&feature_names, transform));
+    let warm = beginning.and_then(|beginning| beginning.in_units_of(&scaling));
+    let effective = if warm.is_some() { stage.started() } else { stage.clone() };
+    let (start, rows) = ((&effective, warm.as_ref()), (x.view(), y.view(), &noise));
+    let (predictor, local_fit) = predictor(start, rows, &fold.train, key, resume, observer)?;
     let rows = TrainingRows { x: x.view(), y: y.view(), noise: &noise, source: &fold.train };
     let calibrated = calibrate(stage, &predictor, rows, &key.with("calibrate"), observer)?;
     let model = TrainedModel { feature_names, encoding, transform, scaling, predictor, local_fit, calibrated };
@@ -75,7 +80,7 @@ pub fn fit(
 
 /// Trains on rows x: `[n, d]`, y: `[n]` on the training scale, which are these of the source.
 pub(super) fn predictor(
-    stage: &Train,
+    (stage, warm): (&Train, Option<&WarmStart>),
     (x_view, y_view, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     source: &[usize],
     key: &StreamKey,
@@ -83,18 +88,27 @@ pub(super) fn predictor(
     observer: &mut dyn Observer,
 ) -> Result<(Predictor, Option<LocalFit>), StageError> {
     let mut local_fit = None;
+    let earlier = warm.and_then(|warm| warm.local.as_ref());
     let predictor = match stage.method {
         Method::Mean => Predictor::baseline(TargetMean::fit_with(x_view, y_view, noise)?),
         Method::Ridge => Predictor::baseline(Ridge::fit_with(x_view, y_view, noise, observer)?),
         Method::Knn => Predictor::baseline(NearestRows::fit_with(x_view, y_view, noise, stage.knn, observer)?),
         Method::Gp => {
-            let gp = exact::fit_with(x_view, y_view, noise, &stage.exact(), key, observer)?;
+            let gp = match warm {
+                Some(warm) => exact::fit_from((x_view, y_view, noise), &stage.exact(), warm, key, observer)?,
+                None => exact::fit_with(x_view, y_view, noise, &stage.exact(), key, observer)?,
+            };
             Predictor::Gp { gp: Box::new(gp), y: y_view.to_owned(), noise: noise.clone() }
         }
         Method::SparseGp => {
-            let mut gp = sparse::fit_with(x_view, y_view, noise, &stage.sparse(source)?, key, observer)?;
+            let options = stage.sparse(source)?;
+            let mut gp = match warm {
+                Some(warm) => sparse::fit_from((x_view, y_view, noise), &options, warm, key, observer)?,
+                None => sparse::fit_with(x_view, y_view, noise, &options, key, observer)?,
+            };
             if let Some(options) = stage.local() {
-                let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
+                let (rows, key) = ((x_view, y_view), key.with("local"));
+                let (with, fit) = gp.with_local_from(rows, &options, earlier, &key, observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(gp.rows(), source);
@@ -102,9 +116,10 @@ pub(super) fn predictor(
         }
         Method::DeepGp | Method::Stride => {
             let options = stage.layered(stage.start(source)?);
-            let mut gp = deep_gp::fit(x_view, y_view, &options, key, resume, observer)?;
+            let rows = (x_view, y_view);
+            let mut gp = deep_gp::fit_from(rows, &options, warm, key, resume, observer)?;
             if let Some(options) = stage.local() {
-                let (with, fit) = gp.with_local(x_view, y_view, &options, &key.with("local"), observer)?;
+                let (with, fit) = gp.with_local_from(rows, &options, earlier, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(&gp.parts().inducing, source);
@@ -159,6 +174,21 @@ impl TrainedModel {
     /// The same of rows whose columns are those of the model.
     pub fn encode_raw(&self, rows: RawRows<'_>) -> (Array2<f64>, SeenValues) {
         self.encoding.apply(rows)
+    }
+
+    /// The same before they are encoded: values, in the order of the model's columns, and the levels of categories.
+    pub fn raw_rows(&self, table: &InputTable, rows: &[usize]) -> Result<(Array2<f64>, Vec<Vec<String>>), StageError> {
+        encoding::raw(&self.encoding, table, rows)
+    }
+
+    /// What a column that is a number is divided by; none for columns of other kinds.
+    pub fn number_scale(&self, column: usize) -> Option<f64> {
+        self.encoding.place_of_number(column).map(|place| self.scaling.feature_scale[place])
+    }
+
+    /// Whether a column has levels, not values in an order.
+    pub fn is_category(&self, column: usize) -> bool {
+        self.encoding.columns[column].kind == ColumnKind::Category
     }
 
     /// The columns that it takes, by name.

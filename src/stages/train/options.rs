@@ -39,6 +39,7 @@ pub const USED_BY: &[UsedBy] = &[
     UsedBy::new("em.objective", "method", &["stride"]),
     UsedBy::new("top", "method", &["stride"]),
     UsedBy::new("local", "method", &["sparse_gp", "stride"]),
+    UsedBy::new("start_from", "method", &["gp", "sparse_gp", "deep_gp", "stride"]),
     UsedBy::new("knn", "method", &["knn"]),
     UsedBy { default: "composition", ..UsedBy::new("deep.u_min", "deep.architecture", &["convolution", "injective"]) },
     UsedBy { default: "composition", ..UsedBy::new("deep.u_max", "deep.architecture", &["convolution", "injective"]) },
@@ -86,6 +87,11 @@ pub struct Train {
     /// The nearest neighbours (`knn`).
     #[serde(default)]
     pub knn: KnnOptions,
+    /// The directory of a published model of the same kind, from which training starts (`gp`, `sparse_gp`, `deep_gp`,
+    /// `stride`): its hyper-parameters, inducing points, hidden and local layers. Far less training is needed then. Where
+    /// nothing is published yet, training starts from scratch.
+    #[schemars(length(min = 1))]
+    pub start_from: Option<FilePath>,
     /// A set of defaults: `paper` trains as in the paper. Keys written out win.
     pub preset: Option<PresetName>,
     /// A directory that gets the trained model, replaced in one step; for one case and one fold.
@@ -168,6 +174,17 @@ impl Train {
     /// Whether the method is for one feature only.
     pub fn takes_one_feature(&self) -> bool {
         self.method.is_deep() && self.deep.architecture == Architecture::Injective
+    }
+
+    /// The same after a start from a published model.
+    #[must_use]
+    pub fn started(&self) -> Self {
+        Self { em: self.em.started(), ..self.clone() }
+    }
+
+    /// Whether the method can start from a published model.
+    pub fn can_start(&self) -> bool {
+        !matches!(self.method, Method::Mean | Method::Ridge | Method::Knn)
     }
 
     /// The options whose text seeds the random streams: the same for cases that differ in nothing that counts in training.
@@ -305,7 +322,9 @@ mod tests {
             let declared = USED_BY.iter().any(|used| used.option == name);
             assert!(declared != USED_BY_ALL.contains(&name.as_str()), "who uses `{name}`?");
         }
-        for used_by in USED_BY.iter().filter(|used_by| used_by.decider == "method") {
+        // What a start counts for depends on the model, which `prepare` looks at.
+        let counted = USED_BY.iter().filter(|used_by| used_by.decider == "method" && used_by.option != "start_from");
+        for used_by in counted {
             let options = match used_by.option {
                 "kernel" => json!({ "kernel": "matern32" }),
                 "hyperparameters" => json!({ "hyperparameters": { "noise": 0.1 } }),

@@ -52,6 +52,19 @@ pub struct ModelMeta {
     /// How it came to be published, if there was a condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,
+    /// What its training started from, where `start_from` asks for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<StartedFrom>,
+}
+
+/// What a training started from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartedFrom {
+    /// What the training depended on beside its start, as a hash.
+    pub work: String,
+    /// SHA-256 of the model's file; none where nothing was published yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
 }
 
 /// The condition that a published model has met.

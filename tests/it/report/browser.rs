@@ -106,6 +106,27 @@ fn the_report_of_a_uci_sweep() {
 }
 
 #[test]
+fn the_report_of_explanations() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sandbox = Sandbox::new();
+    let text = format!(
+        "version: 1\nname: why\nseed: 1\nstages:\n  rows:\n    ingest: {{ path: {}/data/uci/energy.parquet, key: row_id, features: \
+         ['relative_*', '*_area', overall_height, orientation, 'glazing_*'], exclude: [], target: heating_load }}\n  parts:\n    \
+         split: {{ input: rows, holdout: {{ test_fraction: 0.2 }} }}\n  model:\n    train: {{ input: parts, method: sparse_gp }}\n  \
+         predictions:\n    predict: {{ model: model, input: parts }}\n  metrics:\n    evaluate: {{ input: predictions }}\n  why:\n    \
+         explain: {{ model: model, input: parts }}\n  report:\n    report: {{ input: metrics }}\n",
+        root.display()
+    );
+    sandbox.write("why.yaml", &text);
+    sandbox.run("run why.yaml --quiet").succeeded();
+    let page = sandbox.path("why.html");
+    std::fs::copy(sandbox.path(format!("results/run/{}/report.html", runs(&sandbox)[0])), &page).unwrap();
+    let kinds = check(&page);
+    has(&kinds, OF_EVERY_TEST);
+    has(&kinds, "features partial");
+}
+
+#[test]
 fn the_report_of_many_runs() {
     let sandbox = with_report();
     for seed in 1..=3 {

@@ -12,6 +12,7 @@ use crate::gp::deep::options::Architecture;
 use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::kernel::Hyper;
 use crate::gp::linalg::panels::PanelRows;
+use crate::gp::linalg::{Cholesky, add_gram, gemm_tn, mirror_lower};
 
 /// How hidden layers follow from ξ: fixed during an E step, the same for all particles.
 #[derive(Debug, Clone)]
@@ -123,6 +124,37 @@ impl HiddenLayers {
             let factored = self.anchors.factored(design, layers.last())?;
             let mut xi = values - &self.mean_at_anchors(design, layers.last());
             factored.lower.solve_lower(xi.view_mut())?;
+            layers.push(self.representation.layer(self, design, layers.last(), factored, &xi)?);
+            all.push(xi);
+        }
+        Ok(all)
+    }
+
+    /// The same where the values need only be met nearly: ξ for which Σ ‖f − values‖²/s² + ‖ξ‖² over the anchors is least,
+    /// layer by layer; `ridge` is s².
+    pub fn whiten_near(
+        &self,
+        design: &Design,
+        values: &[Array2<f64>],
+        ridge: f64,
+    ) -> Result<Vec<Array2<f64>>, GpError> {
+        if ridge <= 0.0 {
+            return self.whiten(design, values);
+        }
+        self.check(design, values)?;
+        let (mut layers, mut all): (Vec<Layer>, Vec<Array2<f64>>) = (Vec::new(), Vec::new());
+        for values in values {
+            let factored = self.anchors.factored(design, layers.last())?;
+            let (lower, rest) = (factored.lower.lower(), values - &self.mean_at_anchors(design, layers.last()));
+            let mut xi = Array2::zeros(rest.dim());
+            gemm_tn(1.0, lower, rest.view(), 0.0, xi.view_mut())?;
+            let mut gram = Array2::zeros(lower.dim());
+            add_gram(lower, gram.view_mut())?;
+            mirror_lower(&mut gram);
+            gram.diag_mut().iter_mut().for_each(|value| *value += ridge);
+            let factor = Cholesky::factor(gram, "the moments of a hidden layer")?;
+            factor.solve_lower(xi.view_mut())?;
+            factor.solve_lower_transposed(xi.view_mut())?;
             layers.push(self.representation.layer(self, design, layers.last(), factored, &xi)?);
             all.push(xi);
         }

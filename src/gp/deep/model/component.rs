@@ -108,6 +108,22 @@ impl Component {
         Ok(values)
     }
 
+    /// The values of every hidden layer at some rows, bottom layer first; of a map the slopes u that it is made of.
+    pub fn values(
+        &self,
+        design: &Design,
+        rows: &NewRows,
+        mut see: impl FnMut(usize, &Array2<f64>),
+    ) -> Result<(), GpError> {
+        let Extension::Maps(maps) = &self.hidden else { return self.inputs(design, rows, see).map(drop) };
+        let spots = design.spots(rows.x.view()).ok_or_else(|| GpError::shape("a map without knots"))?;
+        for (index, map) in maps.iter().enumerate() {
+            let u = map.u.to_vec();
+            see(index, &Array2::from_shape_fn((spots.len(), 1), |(row, _)| spots[row].value(&u, (0.0, 0.0))));
+        }
+        Ok(())
+    }
+
     // For a prediction only the last map counts: injective maps are from the feature itself.
     pub fn last_inputs(&self, design: &Design, rows: &NewRows) -> Result<Array2<f64>, GpError> {
         if let (Extension::Maps(maps), Some(spots)) = (&self.hidden, design.spots(rows.x.view()))

@@ -16,6 +16,7 @@ use crate::gp::neighbours::{
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::filled;
 use crate::gp::random::StreamKey;
+use crate::gp::warm::LocalStart;
 
 /// From so many rows on, to bring them into order costs less than it saves.
 const ORDERED_ROWS: usize = 1000;
@@ -24,10 +25,22 @@ impl DeepGp {
     /// The same model with a local layer fitted to the training rows x: `[n, d]`, y: `[n]`, where that is better than the
     /// model alone.
     pub fn with_local(
-        mut self,
+        self,
         x: ArrayView2<'_, f64>,
         y: ArrayView1<'_, f64>,
         options: &LocalOptions,
+        key: &StreamKey,
+        observer: &mut dyn Observer,
+    ) -> Result<(Self, LocalFit), GpError> {
+        self.with_local_from((x, y), options, None, key, observer)
+    }
+
+    /// The same from where an earlier local layer ended.
+    pub fn with_local_from(
+        mut self,
+        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        options: &LocalOptions,
+        earlier: Option<&LocalStart>,
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Self, LocalFit), GpError> {
@@ -40,7 +53,7 @@ impl DeepGp {
             .map(|component| self.global_particle(component, rows.view(), targets.view()))
             .collect::<Result<_, _>>()?;
         let noise = noise_rule(options, y, self.parts.hyper.noise);
-        let (parts, fit) = fit_local(rows.view(), &particles, options, (noise, &[]), key, observer)?;
+        let (parts, fit) = fit_local((rows.view(), &particles), options, earlier, (noise, &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
             self.measure_local()?;
@@ -53,7 +66,7 @@ impl DeepGp {
     pub fn with_neighbours(
         mut self,
         (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
-        kernel: Kernel,
+        (kernel, earlier): (Kernel, Option<&LocalStart>),
         held_out: &[usize],
         options: &LocalOptions,
         key: &StreamKey,
@@ -73,7 +86,7 @@ impl DeepGp {
         let particles: Vec<GlobalParticle> = self.components.iter().map(particle).collect::<Result<_, GpError>>()?;
         let options = LocalOptions { kernel: LocalKernel::Given(kernel), ..*options };
         let noise = noise_rule(&options, y, self.parts.hyper.noise);
-        let (parts, _) = fit_local(rows.view(), &particles, &options, (noise, &unseen), key, observer)?;
+        let (parts, _) = fit_local((rows.view(), &particles), &options, earlier, (noise, &unseen), key, observer)?;
         self.parts.local = Some(parts);
         self.measure_local()?;
         self.unseen = unseen;

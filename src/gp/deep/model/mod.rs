@@ -16,6 +16,7 @@ use ndarray::Array2;
 use super::ChainDiagnostics;
 use super::design::Design;
 use super::em::DeepFit;
+use super::options::Architecture;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::neighbours::LocalParts;
@@ -80,6 +81,15 @@ impl DeepGp {
         let mut gp = Self { parts, design, bottom, components, unseen: Vec::new() };
         gp.restore_local()?;
         Ok(gp)
+    }
+
+    pub(super) fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// Architecture, hidden layers and their outputs.
+    pub fn layout(&self) -> (Architecture, usize, usize) {
+        (self.design.architecture, self.design.layers, self.design.width())
     }
 
     /// What a model file has to hold.

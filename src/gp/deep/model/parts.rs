@@ -114,6 +114,11 @@ fn add_particle(
     Ok(())
 }
 
+/// Whether one interpolation stands for all hidden layers.
+pub(super) fn is_interpolated(parts: &DeepParts) -> bool {
+    parts.words.get("hidden").is_some_and(|hidden| hidden == INTERPOLATED)
+}
+
 /// What a set of parts describes, checked.
 pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Option<Bottom>, Vec<Component>), GpError> {
     let reader = PartsReader { parts };

@@ -2,8 +2,8 @@
 
 use ndarray::{Array2, ArrayView2, Axis, s};
 
-use super::DeepGp;
 use super::component::NewRows;
+use super::{DeepGp, parts};
 use crate::gp::GpError;
 use crate::gp::kernel::ROW_TILE;
 use crate::gp::predict::{Prediction, Tile, filled, in_tiles};
@@ -85,6 +85,37 @@ impl DeepGp {
             layer.spread.zip_mut_with(&layer.mean, |sum, mean| *sum = (*sum / count - mean * mean).max(0.0).sqrt());
         }
         Ok(layers.into_iter().zip(seen).filter(|(_, seen)| *seen > 0).map(|(layer, _)| layer).collect())
+    }
+
+    /// How many states of chains it is made of.
+    pub(in crate::gp::deep) fn component_count(&self) -> usize {
+        self.components.len()
+    }
+
+    /// The variance of the interpolation that stands for all hidden layers, if one does (`sparse`).
+    pub(in crate::gp::deep) fn interpolated_variance(&self) -> Option<f64> {
+        self.bottom.as_ref().filter(|_| parts::is_interpolated(&self.parts)).map(|bottom| bottom.scale.0)
+    }
+
+    /// The values of all hidden layers at x: `[p, d]`, bottom layer first, in one of its states. Layers that one
+    /// interpolation stands for have their start values.
+    pub(in crate::gp::deep) fn layer_values(
+        &self,
+        state: usize,
+        x: ArrayView2<'_, f64>,
+    ) -> Result<Vec<Array2<f64>>, GpError> {
+        let component = self.components.get(state).ok_or_else(|| GpError::shape("a mixture without particles"))?;
+        let mut all = vec![self.design.start_values(x)?; self.design.layers];
+        for first in (0..x.nrows()).step_by(ROW_TILE) {
+            let rows = s![first..(first + ROW_TILE).min(x.nrows()), ..];
+            let tile = self.begun(filled(x.slice(rows), &self.design.x_centre))?;
+            component.values(&self.design, &tile, |layer, values| {
+                let mut to = all[layer].slice_mut(rows);
+                let count = to.nrows();
+                to.assign(&values.slice(s![..count, ..]));
+            })?;
+        }
+        Ok(all)
     }
 
     // A tile of rows with their start values, and their covariances with the anchors of the first hidden layer.

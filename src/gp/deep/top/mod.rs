@@ -21,7 +21,7 @@ use crate::gp::GpError;
 use crate::gp::exact::ExactOptions;
 use crate::gp::hyper::Evaluation;
 use crate::gp::inducing::Candidates;
-use crate::gp::kernel::{Covariance, Free, Hyper, Kernel};
+use crate::gp::kernel::{Covariance, Free, Hyper, Hyperparameters, Kernel};
 use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::linalg::Triangle;
 use crate::gp::linalg::panels::{Lane, squares, weighted};
@@ -65,13 +65,18 @@ impl Start {
         }
     }
 
+    /// Starting values, and which hyper-parameters may move.
+    pub(super) fn hyperparameters(&self) -> &Hyperparameters {
+        match self {
+            Self::Sparse(options) => &options.stationary.hyperparameters,
+            Self::Exact(options) => &options.stationary.hyperparameters,
+            Self::Neighbours(options) => &options.stationary.hyperparameters,
+        }
+    }
+
     /// Which hyper-parameters may move.
     pub fn free(&self) -> Free {
-        match self {
-            Self::Sparse(options) => options.stationary.hyperparameters.optimise,
-            Self::Exact(options) => options.stationary.hyperparameters.optimise,
-            Self::Neighbours(options) => options.stationary.hyperparameters.optimise,
-        }
+        self.hyperparameters().optimise
     }
 
     /// The rows that are tried when inducing points move; `None` where none do.
