@@ -1,6 +1,6 @@
 //! Scores as columns, in the two layouts that are written: files of scores, and the predictions table.
 
-use super::{ScoreOrigin, Scorer, StageError};
+use super::{Draws, ScoreOrigin, Scorer, StageError};
 use crate::store::StoreError;
 use crate::store::input::{Columns, text};
 use crate::tables::predictions::PredictionBlock;
@@ -27,13 +27,15 @@ pub(super) struct Numbers {
     pub y_pit: Vec<f64>,
     /// Quantiles, in order.
     pub quantiles: Vec<Vec<f64>>,
+    /// Random values, where they are asked for.
+    pub draws: Option<ArrayRef>,
 }
 
 impl Numbers {
     pub(super) fn none(rows: usize, quantiles: usize) -> Self {
         let none = || vec![f64::NAN; rows];
         let quantiles = (0..quantiles).map(|_| none()).collect();
-        Self { y_mean: none(), y_std: none(), f_std: none(), noise_std: none(), y_pit: none(), quantiles }
+        Self { y_mean: none(), y_std: none(), f_std: none(), noise_std: none(), y_pit: none(), quantiles, draws: None }
     }
 }
 
@@ -52,7 +54,7 @@ pub struct Scored {
     target: Option<ArrayRef>,
     /// The share of the predicted distribution below the target.
     pit: ArrayRef,
-    /// Mean and standard deviations, then quantiles.
+    /// Mean and standard deviations, quantiles, random values.
     numbers: Vec<ArrayRef>,
     keep: Vec<ArrayRef>,
 }
@@ -64,16 +66,18 @@ impl Scored {
         numbers: Numbers,
         (key, target, keep): (Option<ArrayRef>, Option<Float64Array>, Vec<ArrayRef>),
     ) -> Self {
-        let Numbers { y_mean, y_std, f_std, noise_std, y_pit, quantiles } = numbers;
+        let Numbers { y_mean, y_std, f_std, noise_std, y_pit, quantiles, draws } = numbers;
         let first = first_row as i64;
+        let rows = y_mean.len() as i64;
+        let columns = [y_mean, y_std, f_std, noise_std].into_iter().chain(quantiles);
         Self {
             file,
             first_of_file: first_of_file as i64,
-            row: Int64Array::from_iter_values(first..first + y_mean.len() as i64),
+            row: Int64Array::from_iter_values(first..first + rows),
             key,
             target: target.map(|target| Arc::new(target) as ArrayRef),
             pit: nullable(y_pit),
-            numbers: [y_mean, y_std, f_std, noise_std].into_iter().chain(quantiles).map(nullable).collect(),
+            numbers: columns.map(nullable).chain(draws).collect(),
             keep,
         }
     }
@@ -130,6 +134,7 @@ impl Layout {
         }];
         fields.extend(OWN.map(number));
         fields.extend(scorer.quantile_names().map(number));
+        fields.extend(scorer.draws.map(Draws::field));
         let kept: Vec<bool> = columns
             .keep
             .iter()

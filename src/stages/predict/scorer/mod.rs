@@ -4,24 +4,27 @@
 //! whatever the number of threads.
 
 mod columns;
+mod draws;
 mod drift;
 mod origin;
 mod sink;
 
 use columns::Numbers;
 pub use columns::{Layout, Scored};
+pub use draws::Draws;
 pub use drift::Tally;
 pub use origin::ScoreOrigin;
-pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
+pub use sink::{BatchSink, FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
 
 use super::quantiles;
 use crate::eval::conformal::Calibration;
-use crate::eval::metrics::share_below;
+use crate::eval::metrics::{score_quantile, share_below};
 use crate::stages::StageError;
 use crate::stages::predict::OnInvalid;
 use crate::stages::train::TrainedModel;
 use crate::store::input::{Chunk, Wanted};
 use crate::store::{ModelFile, ModelMeta, StoreError};
+use crate::tables::predictions::quantile_column;
 use arrow::array::Array as _;
 use ndarray::Array2;
 use std::path::{Path, PathBuf};
@@ -54,6 +57,8 @@ pub struct Scorer {
     options: Options,
     /// Names of the quantile columns, and how many standard deviations they lie above the mean.
     quantiles: Vec<(String, f64)>,
+    /// Random values of each row, where they are asked for.
+    draws: Option<Draws>,
 }
 
 impl Scorer {
@@ -67,7 +72,25 @@ impl Scorer {
         let model = TrainedModel::from_file(file, path)?;
         let model = if options.local { model } else { model.without_local() };
         let quantiles = quantiles(&options.intervals, model.calibration())?;
-        Ok(Self { model, meta: file.meta.clone(), options, quantiles })
+        Ok(Self { model, meta: file.meta.clone(), options, quantiles, draws: None })
+    }
+
+    /// With these quantiles too, as far as the intervals do not have them.
+    pub fn with_quantiles(mut self, quantiles: &[f64]) -> Result<Self, StageError> {
+        for quantile in quantiles {
+            let name = quantile_column(*quantile).map_err(StoreError::from)?;
+            if !self.quantile_names().any(|known| known == name) {
+                self.quantiles.push((name, score_quantile(self.calibration(), *quantile)));
+            }
+        }
+        Ok(self)
+    }
+
+    /// With random values of each row.
+    #[must_use]
+    pub fn with_draws(mut self, draws: Draws) -> Self {
+        self.draws = Some(draws);
+        self
     }
 
     pub fn features(&self) -> &[String] {
@@ -121,9 +144,11 @@ impl Scorer {
             hint: "this is a mistake of the program; please report it".to_owned(),
         })?;
         // Intervals need the variance even when its columns are not asked for.
-        let wants_variance = self.options.variance || !self.quantiles.is_empty();
+        let wants_variance = self.options.variance || !self.quantiles.is_empty() || self.draws.is_some();
         let prediction = self.model.predict(&x, wants_variance)?;
         let mut numbers = Numbers::none(rows, self.quantiles.len());
+        // Where the distribution of a row lies; NaN where there is none.
+        let mut located = vec![(f64::NAN, f64::NAN); rows];
         let mut next = 0;
         for (row, valid) in valid.iter_mut().enumerate() {
             if !*valid {
@@ -146,6 +171,7 @@ impl Scorer {
             }
             if let Some(std) = std {
                 tally.count_variance(std * std, self.meta.predictive_variance);
+                located[row] = (mean, std);
                 for (column, (_, z)) in numbers.quantiles.iter_mut().zip(&self.quantiles) {
                     column[row] = z.mul_add(std, mean);
                 }
@@ -159,6 +185,9 @@ impl Scorer {
             }
         }
         tally.count_rows(&valid);
+        if let Some(draws) = &self.draws {
+            numbers.draws = Some(draws.of_rows(first_of_file + offset, &located, self.calibration()));
+        }
         let mut scored = Scored::new((file, first_of_file, first_of_file + offset), numbers, (key, target, keep));
         if self.options.on_invalid == OnInvalid::Skip && valid.contains(&false) {
             scored.retain(&valid)?;
