@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from . import _load
 
-_core = _load.load()
+_load.load()
 
+from . import _core  # noqa: E402
 from ._errors import (  # noqa: E402
     BugError,
     ConditionError,

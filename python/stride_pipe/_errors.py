@@ -83,6 +83,9 @@ _CLASSES = (
     PipelineError,
     Interrupted,
 )
+# As people know them, in tracebacks and pickles.
+for _kind in (StrideError, StrideWarning, *_CLASSES):
+    _kind.__module__ = "stride_pipe"
 _BY_CODE: dict[int, type[BaseException]] = {kind.exit_code: kind for kind in _CLASSES}
 
 

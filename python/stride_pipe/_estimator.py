@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, RegressorMixin  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from sklearn.utils import check_random_state  # type: ignore[import-untyped, import-not-found, unused-ignore]
+from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from . import _core
 from ._model import Model
@@ -89,16 +89,16 @@ class StrideRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unus
 
     def _train(self) -> dict[str, Any]:
         """The options of the stage `train`."""
+        em = {"iterations": self.iterations, "particles": self.particles}
         given = {
             "kernel": self.kernel,
             "ard": self.ard,
             "inducing": None if self.inducing is None else {"count": self.inducing},
             "deep": None if self.layers is None else {"layers": self.layers},
-            "em": {"iterations": self.iterations, "particles": self.particles},
+            "em": {name: value for name, value in em.items() if value is not None} or None,
             "local": self.local,
             "calibrate": self.calibrate,
         }
-        given["em"] = {name: value for name, value in given["em"].items() if value is not None} or None
         chosen = {name: value for name, value in given.items() if value is not None}
         return _merge({"input": "all", "method": self.method, **chosen}, self.options or {})
 

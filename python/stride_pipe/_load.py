@@ -75,4 +75,6 @@ def load() -> types.ModuleType:
         if word:
             del os.environ[_VARIABLE]
     sys.modules[name] = module
+    if "stride_pipe" in sys.modules:
+        setattr(sys.modules["stride_pipe"], "_core", module)
     return module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import shutil
 import sys
 import time
@@ -89,8 +90,7 @@ class NotebookProgress(Progress):
             self.put({"text/plain": outcome, "text/html": f"<small>{html.escape(outcome)}</small>"})
 
     def put(self, bundle: dict[str, str]) -> None:
-        from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
-
+        display: Any = importlib.import_module("IPython.display").display
         if self.handle is None:
             self.handle = display(bundle, raw=True, display_id=True)
         else:

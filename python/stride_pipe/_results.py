@@ -47,8 +47,8 @@ class Results:
         pl: Any = needed("polars", "sp.results")
         keys = {"pipeline": pl.String, "run_date": pl.Date}
         files = self.files(table)
-        empty = pl.DataFrame(_schemas()[table]).lazy()
-        empty = empty.with_columns(*(pl.lit(None, kind).alias(name) for name, kind in keys.items()))
+        rows = pl.DataFrame(_schemas()[table]).lazy()
+        empty: polars.LazyFrame = rows.with_columns(*(pl.lit(None, kind).alias(name) for name, kind in keys.items()))
         if not files:
             return empty
         schema = dict(empty.collect_schema())
@@ -57,9 +57,10 @@ class Results:
             for name, kind in pl.read_parquet_schema(file).items():
                 schema.setdefault(name, kind)
         schema = {**{name: kind for name, kind in schema.items() if name not in keys}, **keys}
-        return pl.scan_parquet(
+        scan: polars.LazyFrame = pl.scan_parquet(
             files, schema=schema, hive_partitioning=True, hive_schema=keys, missing_columns="insert", extra_columns="ignore"
         )
+        return scan
 
     def __getattr__(self, name: str) -> polars.LazyFrame:
         if name.startswith("_") or name not in _schemas():

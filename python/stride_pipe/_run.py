@@ -19,6 +19,8 @@ from ._results import Results
 from ._table import Table
 
 _log = logging.getLogger("stride_pipe")
+# Without it, warnings would be printed where nobody has set logging up.
+_log.addHandler(logging.NullHandler())
 # Words that YAML reads as themselves.
 _PLAIN = re.compile(r"[A-Za-z_/.][A-Za-z0-9_/.@-]*")
 _NOT_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", ".nan", ".inf"}

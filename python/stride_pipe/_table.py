@@ -11,9 +11,9 @@ from . import _core
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import pandas
+    import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
     import polars
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 
 def needed(name: str, what: str) -> Any:
@@ -62,7 +62,8 @@ class Table:
             values: np.ndarray[Any, Any] = numpy.frombuffer(data, dtype=numpy.float64)
             return values.reshape(-1, width) if width else values
         kinds = {type(value) for value in column}
-        return numpy.array(column, dtype=kinds.pop() if kinds <= {int} or kinds <= {bool} and kinds else object)
+        array: npt.NDArray[Any] = numpy.array(column, dtype=kinds.pop() if kinds in ({int}, {bool}) else object)
+        return array
 
     def to_pandas(self) -> pandas.DataFrame:
         pandas: Any = needed("pandas", "to_pandas")
@@ -70,8 +71,8 @@ class Table:
         return pandas.DataFrame({name: list(column) if column.ndim > 1 else column for name, column in several.items()})
 
     def to_polars(self) -> polars.DataFrame:
-        polars: Any = needed("polars", "to_polars")
-        return polars.DataFrame(self)
+        made: polars.DataFrame = needed("polars", "to_polars").DataFrame(self)
+        return made
 
     def to_pyarrow(self) -> pyarrow.Table:
         pyarrow: Any = needed("pyarrow", "to_pyarrow")

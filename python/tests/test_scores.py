@@ -101,7 +101,8 @@ def test_samples(model, rows):
     # Each row's own values: reproducible, whatever the batches and threads.
     again = model.predict(rows.to_reader(max_chunksize=11), samples=400, seed=3, threads=1)["y_samples"]
     np.testing.assert_array_equal(again, samples)
-    assert (model.predict(rows, samples=400, seed=4)["y_samples"] != samples).all()
+    # Rows that calibrate with the same score give the same values.
+    assert (model.predict(rows, samples=400, seed=4)["y_samples"] != samples).mean() > 0.9
     np.testing.assert_array_equal(model.predict(rows, samples=7, seed=3)["y_samples"], samples[:, :7])
     # The distribution is the one of the quantiles: 96,000 values, and ranks of 240 rows between which quantiles jump.
     for level, name in [(0.05, "y_q05"), (0.25, "y_q25"), (0.5, "y_q50"), (0.75, "y_q75"), (0.95, "y_q95")]:
@@ -149,7 +150,7 @@ def test_tables_that_do_not_fit(model, rows):
 
 def test_unusual_rows_are_warned_of(model, rows):
     far = rows.to_pandas() * 3
-    with pytest.warns(sp.StrideWarning, match="variance_ratio"):
+    with pytest.warns(sp.StrideWarning, match="share_outside_range > 0.2"):
         model.predict(far)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
