@@ -1,6 +1,8 @@
 //! Rows in memory that speak the Arrow PyCapsule interface, in both directions, without copies.
 
-use arrow::array::{Array as _, ArrayRef, AsArray as _, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow::array::{
+    Array as _, ArrayRef, AsArray as _, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader,
+};
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -43,9 +45,12 @@ impl Batches {
 
     /// A column as one array.
     fn whole(&self, name: &str) -> PyResult<ArrayRef> {
-        let (index, field) =
-            self.schema.column_with_name(name).ok_or_else(|| PyKeyError::new_err(format!("there is no column {name}")))?;
-        let parts: Vec<&dyn arrow::array::Array> = self.batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        let (index, field) = self
+            .schema
+            .column_with_name(name)
+            .ok_or_else(|| PyKeyError::new_err(format!("there is no column {name}")))?;
+        let parts: Vec<&dyn arrow::array::Array> =
+            self.batches.iter().map(|batch| batch.column(index).as_ref()).collect();
         match parts[..] {
             [] => Ok(arrow::array::new_empty_array(field.data_type())),
             [_] => Ok(Arc::clone(self.batches[0].column(index))),

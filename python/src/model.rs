@@ -117,8 +117,7 @@ impl Model {
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8], sha256: String) -> PyResult<Self> {
         let path = Path::new("model");
-        let file =
-            ModelFile::from_bytes(bytes, path).map_err(|error| exception(py, &Failure::from(error)))?;
+        let file = ModelFile::from_bytes(bytes, path).map_err(|error| exception(py, &Failure::from(error)))?;
         Ok(Self { path: path.to_owned(), file, sha256, ready: Mutex::new(None) })
     }
 
@@ -140,7 +139,8 @@ impl Model {
     /// What the file says of the model, as JSON.
     #[getter]
     fn meta(&self) -> PyResult<String> {
-        serde_json::to_string(&self.file.meta).map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+        serde_json::to_string(&self.file.meta)
+            .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
     }
 
     /// Scores the rows of a table: the scores, and what there is to say of the rows.

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 
 from . import _core
 from ._model import Model
-from ._run import run
+from ._run import perform
 from ._table import Table
 
 Numbers = npt.NDArray[np.float64]
@@ -129,7 +129,9 @@ class StrideRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unus
             _columns([*names, target], np.column_stack([X, y])).write_parquet(directory / "rows.parquet")
             # JSON is YAML.
             (directory / "estimator.yaml").write_text(json.dumps(pipeline, indent=2), encoding="utf-8")
-            done = run(directory / "estimator.yaml", threads=self.threads, progress=self.progress or False)
+            words = ["stride-pipe", "run", str(directory / "estimator.yaml")]
+            words += [] if self.threads is None else [f"--threads={self.threads}"]
+            done = perform(words, self.progress or False, stacklevel=3)
             self.model_ = Model(directory / "model")
             self.metrics_ = {
                 name: value

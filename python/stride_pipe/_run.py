@@ -136,6 +136,11 @@ def run(
     if resume:
         words += ["--resume" if resume is True else f"--resume={resume}"]
 
+    return perform(words, progress, stacklevel=3)
+
+
+def perform(words: list[str], progress: bool | None, stacklevel: int) -> Run:
+    """Runs the command with these words; warnings are shown as those of the caller so many calls above."""
     bar = shown(progress)
     said: list[str] = []
 
@@ -153,7 +158,7 @@ def run(
     finally:
         bar.close(outcome)
         for line in said:
-            warnings.warn(line, StrideWarning, stacklevel=2)
+            warnings.warn(line, StrideWarning, stacklevel=stacklevel)
     error = found.pop("error")
     made = Run(**{**found, "metrics": Table(found["metrics"])})
     if error is not None:

@@ -17,8 +17,8 @@ mod select;
 mod source;
 mod stream;
 
-pub(crate) use column::{is_key, is_number, text};
 pub use batches::rows_together;
+pub(crate) use column::{is_key, is_number, text};
 pub use discover::{InputFile, discover, mirrored};
 pub use hash::sha256_file;
 pub use keys::{KeyColumn, KeyForm, KeyValues, TimeScale, key_hash};

@@ -64,6 +64,7 @@ mod inspect;
 mod locks;
 mod model_versions;
 mod naive;
+mod package;
 mod paper;
 mod pipelines;
 mod prune;

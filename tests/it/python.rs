@@ -24,6 +24,12 @@ pub fn browser_programs() -> &'static Path {
     PROGRAMS.get_or_init(|| make("requirements-browser.txt"))
 }
 
+/// The same of an environment with what the Python package of `python/` is used with.
+pub fn package_programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| make("requirements-package.txt"))
+}
+
 fn make(requirements: &str) -> PathBuf {
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/reference").join(requirements);
     let directory = cache().join(format!("test-venv-{}", identity(&requirements)));
