@@ -1,4 +1,4 @@
-//! Rows in memory that speak the Arrow PyCapsule interface, in both directions, without copies.
+//! Rows in memory that speak Arrow's `PyCapsule` interface, in both directions, without copies.
 
 use arrow::array::{
     Array as _, ArrayRef, AsArray as _, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader,

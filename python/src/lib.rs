@@ -1,6 +1,8 @@
 //! The library as a Python module, `stride_pipe._core`. What people see is Python, in `stride_pipe/`; here is only what needs
 //! Rust: a run, a model, batches of rows, and the command.
 
+#![expect(clippy::needless_pass_by_value, reason = "Python hands arguments over")]
+
 mod batches;
 mod failure;
 mod model;

@@ -57,6 +57,7 @@ impl Failure {
     }
 
     /// The same with its text changed: secrets hidden, advice added.
+    #[must_use]
     pub fn map_message(self, change: impl FnOnce(&str) -> String) -> Self {
         Self { message: change(&self.message), ..self }
     }

@@ -49,7 +49,7 @@ impl Draws {
                 *value = score_at(calibration, uniform(&mut generator) + HALF_STEP).mul_add(*std, *mean);
             }
         });
-        let values = Float64Array::from_iter(values.into_iter().map(|value| (!value.is_nan()).then_some(value)));
+        let values: Float64Array = values.into_iter().map(|value| (!value.is_nan()).then_some(value)).collect();
         Arc::new(FixedSizeListArray::new(Arc::new(Self::item()), self.count, Arc::new(values), None))
     }
 }
