@@ -68,6 +68,11 @@ fn estimator() {
 }
 
 #[test]
+fn manual() {
+    pytest(&["test_docs.py"]);
+}
+
+#[test]
 fn types() {
     pytest(&["test_types.py"]);
 }
