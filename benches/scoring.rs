@@ -1,5 +1,6 @@
-//! Scoring a generated directory with a STRIDE model of Fashion-MNIST features (30 of them, m = 50, S = 10): rows per second
-//! and peak memory, as ratios to copying the same Parquet and to the same arithmetic in numpy.
+//! Scoring a generated directory with STRIDE models of Fashion-MNIST features (30 of them, m = 50): rows per second and peak
+//! memory. Ten chains, as ratios to copying the same Parquet and to the same arithmetic in numpy; and the model of `make run`
+//! (rank 200, two chains, 70,000 remembered rows) with and without its local layer.
 //!
 //!   cargo bench --bench scoring            10 million rows; `STRIDE_BENCH_ROWS=500000` for fewer
 //!
@@ -32,8 +33,10 @@ fn main() {
     let here = kept.as_deref().unwrap_or_else(|| temporary.path());
     std::fs::create_dir_all(here).unwrap();
     let (base, label) = fashion();
-    if !here.join("model").exists() {
-        train(here, &base, &label);
+    for model in &MODELS {
+        if !here.join(model.name).exists() {
+            train(here, model, &base, &label);
+        }
     }
     let inbox = format!("inbox-{rows}");
     if !here.join(&inbox).exists() {
@@ -50,18 +53,60 @@ fn main() {
         Some(speed) => println!("the same arithmetic in numpy:   {speed:>9.0} rows/s, without reading and writing"),
         None => println!("no numpy found: set STRIDE_BENCH_PYTHON"),
     }
-    for (name, more) in [("means and variances", &[][..]), ("means only", &["--no-variance"][..])] {
-        let (took, peak) = score(here, &inbox, more);
-        let mega = peak >> 20;
-        println!("scoring, {name:<22} {:>9.0} rows/s, {took:.1} s, peak memory {mega} MB", rows as f64 / took);
-        println!("  {:.2} times the time of copying", took / copied);
-        // numpy computes variances as well.
-        if let (Some(speed), []) = (speed, more) {
-            println!("  {:.2} times as fast as numpy", rows as f64 / took / speed);
-        }
-        assert!(peak < 1 << 30, "more than 1 GiB of memory");
+    let [many, global, local] = &MODELS;
+    let took = report(here, (many, &[]), &inbox, rows);
+    println!("  {:.2} times the time of copying", took / copied);
+    if let Some(speed) = speed {
+        println!("  {:.2} times as fast as numpy", rows as f64 / took / speed);
     }
+    let took = report(here, (many, &["--no-variance"]), &inbox, rows);
+    println!("  {:.2} times the time of copying", took / copied);
+    let without = report(here, (global, &[]), &inbox, rows);
+    let with = report(here, (local, &[]), &inbox, rows);
+    println!("  {:.2} of the rate without it", without / with);
 }
+
+/// Scores all rows, prints what it took, and gives the seconds.
+fn report(here: &Path, (model, more): (&BenchModel, &[&str]), inbox: &str, rows: usize) -> f64 {
+    let (took, peak) = score(here, model, inbox, more);
+    let (what, mega) = (model.what, peak >> 20);
+    let only = if more.is_empty() { "" } else { ", means only" };
+    println!("scoring, {what}{only}: {:.0} rows/s, {took:.1} s, peak memory {mega} MB", rows as f64 / took);
+    assert!(peak < 1 << 30, "more than 1 GiB of memory");
+    took
+}
+
+/// A model to score with.
+struct BenchModel {
+    name: &'static str,
+    what: &'static str,
+    /// Trained on every so many-th row.
+    every: usize,
+    options: &'static str,
+}
+
+const MODELS: [BenchModel; 3] = [
+    // Every tenth row is enough for a model of the same size: it does not hold them.
+    BenchModel {
+        name: "model",
+        what: "ten chains",
+        every: 10,
+        options: "local: false, em: { iterations: 2, particles: 10, final_transitions: 0 }",
+    },
+    BenchModel {
+        name: "global",
+        what: "two chains, rank 200",
+        every: 1,
+        options: "local: false, deep: { hidden: { method: aca, rank: 200 } }, em: { iterations: 2, particles: 2, \
+                  final_transitions: 10 }",
+    },
+    BenchModel {
+        name: "local",
+        what: "two chains, rank 200, local layer",
+        every: 1,
+        options: "deep: { hidden: { method: aca, rank: 200 } }, em: { iterations: 2, particles: 2, final_transitions: 10 }",
+    },
+];
 
 /// Fashion-MNIST features, `[n, 30]` row by row, and labels.
 fn fashion() -> (Vec<f64>, Vec<f64>) {
@@ -94,18 +139,19 @@ fn columns(base: &[f64], first: usize, rows: usize) -> Vec<(String, ArrayRef)> {
     all
 }
 
-/// Every tenth row is enough for a model of the same size.
-fn train(here: &Path, base: &[f64], label: &[f64]) {
-    let some: Vec<f64> = base.chunks_exact(FEATURES).step_by(10).flatten().copied().collect();
-    let target: Float64Array = label.iter().step_by(10).map(|label| Some(*label)).collect();
+fn train(here: &Path, model: &BenchModel, base: &[f64], label: &[f64]) {
+    let some: Vec<f64> = base.chunks_exact(FEATURES).step_by(model.every).flatten().copied().collect();
+    let target: Float64Array = label.iter().step_by(model.every).map(|label| Some(*label)).collect();
     let mut all = columns(&some, 0, target.len());
     all.push(("y".to_owned(), Arc::new(target)));
     let named = all.iter().map(|(name, column)| (name.as_str(), Arc::clone(column))).collect();
     write_columns(&here.join("train.parquet"), named).unwrap();
-    let text = "version: 1\nname: bench\nstages:\n  rows:\n    ingest: { path: train.parquet, key: row_id, features: ['f*'], \
-        target: y }\n  everything:\n    split: { input: rows, all: {} }\n  model:\n    train: { input: everything, \
-        method: stride, scale: { features: global }, inducing: { count: 50 }, em: { iterations: 2, particles: 10, \
-        final_transitions: 0 }, publish: model }\n";
+    let (name, options) = (model.name, model.options);
+    let text = format!(
+        "version: 1\nname: bench\nstages:\n  rows:\n    ingest: {{ path: train.parquet, key: row_id, features: ['f*'], \
+         target: y }}\n  everything:\n    split: {{ input: rows, all: {{}} }}\n  model:\n    train: {{ input: everything, \
+         method: stride, scale: {{ features: global }}, inducing: {{ count: 50 }}, {options}, publish: {name} }}\n"
+    );
     std::fs::write(here.join("train.yaml"), text).unwrap();
     let program = env!("CARGO_BIN_EXE_stride-pipe");
     let trained =
@@ -151,9 +197,9 @@ fn copy(here: &Path, inbox: &str) -> f64 {
 }
 
 /// How many seconds the program takes, and the most memory it had.
-fn score(here: &Path, inbox: &str, more: &[&str]) -> (f64, u64) {
+fn score(here: &Path, model: &BenchModel, inbox: &str, more: &[&str]) -> (f64, u64) {
     let arguments =
-        ["score", "--model", "model", "--input", inbox, "--output", "out.parquet", "--key", "row_id", "--quiet"];
+        ["score", "--model", model.name, "--input", inbox, "--output", "out.parquet", "--key", "row_id", "--quiet"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_stride-pipe"));
     common::watch(command.args(arguments).args(more).current_dir(here))
 }
