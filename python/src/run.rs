@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use std::ffi::OsString;
 use std::sync::Arc;
 use stride_pipe::cli::Failure;
-use stride_pipe::cli::embedded::{self, FinishedRun};
+use stride_pipe::cli::embedded::{self, RunOutcome};
 use stride_pipe::stages::job::Cancel;
 use stride_pipe::tables::{MetricRow, TableRow as _};
 
@@ -30,8 +30,8 @@ pub fn run<'py>(py: Python<'py>, words: Vec<OsString>, look: &Bound<'py, PyAny>)
     described(py, outcome?)
 }
 
-fn described(py: Python<'_>, run: FinishedRun) -> PyResult<Bound<'_, PyDict>> {
-    let FinishedRun { summary, pipeline, results, text, verdict } = run;
+fn described(py: Python<'_>, run: RunOutcome) -> PyResult<Bound<'_, PyDict>> {
+    let RunOutcome { summary, pipeline, results, text, verdict } = run;
     let metrics = MetricRow::batch(&summary.metrics)
         .map_err(|error| exception(py, &Failure::new(70, format!("stride-pipe: {error}"))))?;
     let all = PyDict::new(py);

@@ -3,7 +3,7 @@
 
 use super::exit::{self, Failure};
 pub use super::progress::briefly;
-pub use super::run::FinishedRun;
+pub use super::run::RunOutcome;
 use super::run::threads;
 use super::{Cli, Command, answer, run, words};
 use crate::stages::job::{Cancel, Listener};
@@ -23,7 +23,7 @@ pub fn main(words: Vec<OsString>) -> u8 {
 }
 
 /// Runs a pipeline as `stride-pipe run` with these words would, with threads of its own.
-pub fn run(words: Vec<OsString>, cancel: &Cancel, listener: &dyn Listener) -> Result<FinishedRun, Failure> {
+pub fn run(words: Vec<OsString>, cancel: &Cancel, listener: &dyn Listener) -> Result<RunOutcome, Failure> {
     let refused = |error: clap::Error| Failure::new(exit::USAGE, error.render().to_string().trim_end());
     let Command::Run(args) = Cli::try_parse_from(&words).map_err(refused)?.command else {
         return Err(Failure::new(exit::BUG, "stride-pipe: these are not the words of a run"));

@@ -96,12 +96,12 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
 }
 
 /// The same for a program that uses us as a library: nothing is printed, and it listens itself.
-pub(super) fn perform(args: &Args, cancel: &Cancel, listener: &dyn Listener) -> Result<FinishedRun, Failure> {
+pub(super) fn perform(args: &Args, cancel: &Cancel, listener: &dyn Listener) -> Result<RunOutcome, Failure> {
     let plan = load(&args.pipeline)?;
     let options = RunOptions { threads: rayon::current_num_threads(), ..options(args, &plan)? };
     let summary =
         engine::run(&plan, &options, cancel, listener).map_err(|failure| ended_early(args, &plan, failure))?;
-    Ok(FinishedRun {
+    Ok(RunOutcome {
         text: described(args, &plan, &summary),
         verdict: verdict(args, &plan, &summary),
         pipeline: plan.name.clone(),
@@ -112,7 +112,7 @@ pub(super) fn perform(args: &Args, cancel: &Cancel, listener: &dyn Listener) -> 
 
 /// What a run leaves for a program that uses us as a library.
 #[derive(Debug)]
-pub struct FinishedRun {
+pub struct RunOutcome {
     pub summary: Summary,
     pub pipeline: String,
     pub results: PathBuf,
