@@ -12,7 +12,7 @@ SETUP  := bash .ci/setup.sh
 PROGRAM := $(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run superset streamlit test check dist bench frontier guard lint clean
+.PHONY: help setup build python run superset streamlit test check dist bench frontier guard lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -24,6 +24,13 @@ setup: ## install what is missing: C compiler, pkg-config, OpenBLAS, cargo-nexte
 build: ## compile the release binary
 	@$(SETUP) build
 	cargo build --release
+
+python: ## compile the Python package into target/python: PYTHONPATH=target/python python3
+	@$(SETUP) build
+	cargo build --release --package stride-pipe-python
+	@mkdir -p $(TARGET)/python/stride_pipe && ln -sfn $(abspath python)/stride_pipe/* $(TARGET)/python/stride_pipe/
+	@ln -sfn $(abspath $(TARGET))/release/libstride_pipe_python.so $(TARGET)/python/stride_pipe/_core.abi3.so
+	@echo "make python: PYTHONPATH=$(abspath $(TARGET))/python python3 -c 'import stride_pipe'"
 
 run: build ## run STRIDE on Fashion-MNIST, shortened to minutes, or PIPELINE=... (ARGS=...)
 	@if [ -n "$(PIPELINE)" ]; then \
@@ -43,6 +50,7 @@ streamlit: ## start the Streamlit dashboard of a results directory (RESULTS=resu
 
 test: ## run all tests (ARGS=... for the test runner)
 	@$(SETUP) build test
+	cargo build --release --package stride-pipe-python
 	@if cargo nextest --version >/dev/null 2>&1; then \
 	    set -x; cargo nextest run --release $(ARGS); \
 	else \
@@ -76,7 +84,7 @@ guard: ## count the instructions of a small training and compare with the commit
 lint: ## check formatting and clippy's advice
 	@$(SETUP) build lint
 	cargo fmt --check
-	cargo clippy --release --all-targets -- -D warnings
+	cargo clippy --release --workspace --all-targets -- -D warnings
 
 clean: ## remove what was compiled
 	cargo clean

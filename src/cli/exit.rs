@@ -5,7 +5,6 @@ use crate::stages::StageError;
 use crate::store::StoreError;
 use crate::text::{one_line, printable};
 use std::io::Write as _;
-use std::process::ExitCode;
 
 /// Done, or nothing to do.
 pub const DONE: u8 = 0;
@@ -32,6 +31,13 @@ pub const INVALID_PIPELINE: u8 = 78;
 /// A process ended by a signal exits with this plus the signal's number.
 const SIGNALLED: u8 = 128;
 
+/// What is said of a panic.
+pub const PANICKED: &str = concat!(
+    "stride-pipe: this is a bug in stride-pipe ",
+    env!("CARGO_PKG_VERSION"),
+    "; please report it with the lines above"
+);
+
 /// Why a command failed.
 #[derive(Debug)]
 pub struct Failure {
@@ -51,6 +57,7 @@ impl Failure {
     }
 
     /// The same with its text changed: secrets hidden, advice added.
+    #[must_use]
     pub fn map_message(self, change: impl FnOnce(&str) -> String) -> Self {
         Self { message: change(&self.message), ..self }
     }
@@ -62,12 +69,22 @@ impl Failure {
         Err(Self { code, message: messages.join("\n") })
     }
 
+    /// The exit code.
+    pub const fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// What is said, where nothing of it acts.
+    pub fn message(&self) -> String {
+        printable(&self.message)
+    }
+
     /// Says it and returns the exit code.
-    pub fn report(&self) -> ExitCode {
+    pub fn report(&self) -> u8 {
         if !self.message.is_empty() {
             say(&self.message);
         }
-        ExitCode::from(self.code)
+        self.code
     }
 }
 

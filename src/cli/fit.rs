@@ -1,8 +1,9 @@
 //! `stride-pipe fit`: from a table to a model that is measured, compared with baselines, and written down as a pipeline.
 
 use super::exit::{self, Failure};
-use super::run::{WorkArgs, alarms, command_line, duration, usage};
+use super::run::{WorkArgs, alarms, duration, usage};
 use super::signals;
+use super::words::command_line;
 use super::{print, summary};
 use crate::engine::{Resume, RunError, RunFailure, RunOptions, Selected};
 use crate::eval::transform::TransformName;

@@ -1,6 +1,7 @@
 //! argv → exit code, one file per command: parses and prints, decides nothing.
 
 mod completions;
+pub mod embedded;
 mod exit;
 mod fit;
 mod generate;
@@ -22,9 +23,10 @@ mod signals;
 mod summary;
 mod validate;
 mod views;
+mod words;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use exit::Failure;
+pub use exit::Failure;
 use std::process::ExitCode;
 
 /// Deep Gaussian-process regression as pipelines over Parquet.
@@ -76,36 +78,36 @@ enum TextOrJson {
 
 /// Runs the command line; every way out has its documented exit code.
 pub fn main() -> ExitCode {
+    ExitCode::from(answer())
+}
+
+fn answer() -> u8 {
     // A panic is a bug: say so, with its own code, instead of a bare abort in the middle of a log.
     let outcome = std::panic::catch_unwind(|| {
         if let Err(message) = crate::startup::check_address_space(0) {
             exit::at_once(&Failure::new(exit::USAGE, format!("stride-pipe: {message}")));
         }
-        let cli = match Cli::try_parse() {
+        let cli = match Cli::try_parse_from(words::words()) {
             Ok(cli) => cli,
             Err(error) => {
                 // Help and version are answers, not mistakes.
                 if !error.use_stderr() {
                     let _ = error.print();
-                    return ExitCode::from(exit::DONE);
+                    return exit::DONE;
                 }
                 // It quotes what was written on the command line, which may have come from anywhere.
                 exit::say(error.render().to_string().trim_end());
-                return ExitCode::from(exit::USAGE);
+                return exit::USAGE;
             }
         };
         match dispatch(&cli.command) {
-            Ok(()) => ExitCode::from(exit::DONE),
+            Ok(()) => exit::DONE,
             Err(failure) => failure.report(),
         }
     });
     outcome.unwrap_or_else(|_| {
-        exit::say(concat!(
-            "stride-pipe: this is a bug in stride-pipe ",
-            env!("CARGO_PKG_VERSION"),
-            "; please report it with the lines above"
-        ));
-        ExitCode::from(exit::BUG)
+        exit::say(exit::PANICKED);
+        exit::BUG
     })
 }
 

@@ -262,7 +262,7 @@ fn describe(progress: &Progress, left: Option<Duration>) -> String {
 }
 
 /// The same in less than the 80 columns of a terminal, which shows the task beside the bar.
-fn briefly(progress: &Progress, left: Option<Duration>) -> String {
+pub fn briefly(progress: &Progress, left: Option<Duration>) -> String {
     let Progress { what, done, total, chains } = *progress;
     let total = total.map_or_else(String::new, |total| format!("/{total}"));
     let mut parts = vec![format!("{what} {done}{total}")];

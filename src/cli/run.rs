@@ -7,12 +7,15 @@ use super::print;
 use super::progress::ProgressBars;
 use super::signals;
 use super::summary;
+use super::words::{arguments, command_line};
 use crate::engine::Plan;
-use crate::engine::{self, Resume, RunOptions, Selected, Shard};
+use crate::engine::{self, Resume, RunFailure, RunOptions, Selected, Shard, Summary};
+use crate::stages::job::{Cancel, Listener};
 use crate::startup;
 use crate::store::RunId;
 use crate::text::{self, nearest};
 use clap::Args as ClapArgs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `run`.
@@ -45,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     lock_timeout: Duration,
     #[command(flatten)]
-    work: WorkArgs,
+    pub(super) work: WorkArgs,
 }
 
 /// How a command that computes for long does so.
@@ -63,11 +66,16 @@ pub(super) struct WorkArgs {
 }
 
 impl WorkArgs {
+    /// How many threads are asked for.
+    pub fn threads(&self) -> usize {
+        threads(self.threads)
+    }
+
     /// Starts log, progress and threads; returns the number of threads.
     pub fn start(&self) -> Result<(ProgressBars, usize), Failure> {
         let progress = ProgressBars::new(self.log_format, self.quiet);
         logging::start(self.log_format, self.quiet, progress.bars());
-        Ok((progress, start_threads(self.threads)?))
+        Ok((progress, start_threads(self.threads())?))
     }
 }
 
@@ -82,14 +90,52 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     })?;
     let outcome = engine::run(&plan, &options, &cancel, &progress);
     progress.finish();
-    let summary = outcome.map_err(|failure| {
-        let resume = failure.run_id.map_or_else(String::new, |run_id| to_go_on(&run_id, args.shard.is_some()));
-        Failure::from(*failure.error).map_message(|text| plan.redactor.clean(&format!("{text}{resume}")))
-    })?;
+    let summary = outcome.map_err(|failure| ended_early(args, &plan, failure))?;
+    print(&described(args, &plan, &summary))?;
+    verdict(args, &plan, &summary)
+}
+
+/// The same for a program that uses us as a library: nothing is printed, and it listens itself.
+pub(super) fn perform(args: &Args, cancel: &Cancel, listener: &dyn Listener) -> Result<RunOutcome, Failure> {
+    let plan = load(&args.pipeline)?;
+    let options = RunOptions { threads: rayon::current_num_threads(), ..options(args, &plan)? };
+    let summary =
+        engine::run(&plan, &options, cancel, listener).map_err(|failure| ended_early(args, &plan, failure))?;
+    Ok(RunOutcome {
+        text: described(args, &plan, &summary),
+        verdict: verdict(args, &plan, &summary),
+        pipeline: plan.name.clone(),
+        results: plan.results.clone(),
+        summary,
+    })
+}
+
+/// What a run leaves for a program that uses us as a library.
+#[derive(Debug)]
+pub struct RunOutcome {
+    pub summary: Summary,
+    pub pipeline: String,
+    pub results: PathBuf,
+    /// What the command would print.
+    pub text: String,
+    /// Results are written even where cases failed, or a condition on them holds.
+    pub verdict: Result<(), Failure>,
+}
+
+fn ended_early(args: &Args, plan: &Plan, failure: RunFailure) -> Failure {
+    let resume = failure.run_id.map_or_else(String::new, |run_id| to_go_on(&run_id, args.shard.is_some()));
+    Failure::from(*failure.error).map_message(|text| plan.redactor.clean(&format!("{text}{resume}")))
+}
+
+fn described(args: &Args, plan: &Plan, summary: &Summary) -> String {
     let text = args
         .shard
-        .map_or_else(|| summary::describe(&plan, &summary), |shard| summary::describe_shard(&plan, &summary, shard));
-    print(&plan.redactor.clean(&text))?;
+        .map_or_else(|| summary::describe(plan, summary), |shard| summary::describe_shard(plan, summary, shard));
+    plan.redactor.clean(&text)
+}
+
+/// Whether all of it went well.
+fn verdict(args: &Args, plan: &Plan, summary: &Summary) -> Result<(), Failure> {
     if summary.failures.is_empty() {
         return alarms(&summary.alarms).map_err(|failure| failure.map_message(|text| plan.redactor.clean(text)));
     }
@@ -105,15 +151,6 @@ pub(super) fn alarms(found: &[String]) -> Result<(), Failure> {
     }
     let text = format!("stride-pipe: all results are written, and a `fail_if` condition holds:\n{}", found.join("\n"));
     Err(Failure::new(exit::ALARM, text))
-}
-
-/// The command line, as a shell would take it.
-pub fn command_line() -> String {
-    text::command_line(arguments())
-}
-
-fn arguments() -> impl Iterator<Item = String> {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
 }
 
 fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
@@ -182,9 +219,13 @@ fn go_on_command(run_id: &str, is_shard: bool) -> String {
     format!("{} --resume {run_id}", text::command_line(words))
 }
 
-fn start_threads(wanted: Option<u16>) -> Result<usize, Failure> {
+/// As many as are wanted, or as there are cores.
+pub(super) fn threads(wanted: Option<u16>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = wanted.map_or_else(cores, usize::from);
+    wanted.map_or_else(cores, usize::from)
+}
+
+fn start_threads(threads: usize) -> Result<usize, Failure> {
     if let Err(message) = startup::check_address_space(threads) {
         exit::at_once(&usage(&message));
     }

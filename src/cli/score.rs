@@ -3,8 +3,9 @@
 use super::exit::{self, Failure};
 use super::model::number;
 use super::print;
-use super::run::{WorkArgs, alarms, command_line, duration};
+use super::run::{WorkArgs, alarms, duration};
 use super::signals;
+use super::words::command_line;
 use crate::engine::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary, ScoringRecord, score};
 use crate::pipeline::{NAME_HELP, is_name};
 use crate::stages::predict::{ConditionList, HeldCondition, IntervalLevel, OnInvalid, Watch, alarm};

@@ -15,6 +15,7 @@ mod resume;
 mod run;
 mod scoring;
 mod scoring_record;
+mod scoring_table;
 mod shard;
 mod walk;
 
@@ -27,4 +28,5 @@ pub use resume::Resume;
 pub use run::{RunFailure, RunOptions, Selected, Summary, run};
 pub use scoring::{ScoreInput, ScoreOutput, ScoreRequest, ScoreSummary, score};
 pub use scoring_record::ScoringRecord;
+pub use scoring_table::{TableRequest, TableScores, score_table};
 pub use shard::{NotAShard, Shard};

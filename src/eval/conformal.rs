@@ -102,6 +102,21 @@ impl Calibration {
         (rank(after - 1) + part * (rank(after) - rank(after - 1))) / all
     }
 
+    /// The score below which this share of a new row's probability lies: the inverse of [`Calibration::share_below`].
+    pub fn score_at(&self, share: f64) -> f64 {
+        let rank = share * (self.rows() + 1) as f64;
+        let after = self.ranks.partition_point(|known| *known as f64 <= rank);
+        if after == 0 {
+            return normal_quantile(share).min(self.scores[0]);
+        }
+        let (low, place) = (self.scores[after - 1], self.ranks[after - 1] as f64);
+        if after == self.scores.len() {
+            return normal_quantile(share).max(low);
+        }
+        let part = (rank - place) / (self.ranks[after] as f64 - place);
+        (self.scores[after] - low).mul_add(part, low)
+    }
+
     // The last score that is kept of those up to this rank, or the first.
     fn at_most(&self, rank: f64) -> f64 {
         let place = self.ranks.partition_point(|known| *known as f64 <= rank);

@@ -386,6 +386,11 @@ pub fn score_quantile(calibration: Option<&Calibration>, p: f64) -> f64 {
     calibration.map_or_else(|| normal_quantile(p), |calibration| calibration.quantile(p))
 }
 
+/// How many predicted standard deviations above its mean this share of a target's distribution ends.
+pub fn score_at(calibration: Option<&Calibration>, share: f64) -> f64 {
+    calibration.map_or_else(|| normal_quantile(share), |calibration| calibration.score_at(share))
+}
+
 /// The share of its predicted distribution that lies below a target.
 pub fn share_below(calibration: Option<&Calibration>, score: f64) -> f64 {
     calibration.map_or_else(|| normal_cdf(score), |calibration| calibration.share_below(score))

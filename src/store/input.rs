@@ -19,6 +19,7 @@ mod select;
 mod source;
 mod stream;
 
+pub use batches::rows_together;
 pub(crate) use column::{inferred_kind, is_key, is_number, text};
 pub use discover::{InputFile, discover, mirrored};
 pub use hash::sha256_file;

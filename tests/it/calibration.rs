@@ -36,6 +36,28 @@ fn rank(n: usize, mille: usize) -> usize {
     if mille < 500 { places / 1000 } else { places.div_ceil(1000) }
 }
 
+/// Draws are made from the distribution that `share_below` describes.
+#[test]
+fn a_share_and_its_score_belong_together() {
+    for n in [10, 199, 5000] {
+        let calibration = Calibration::from_scores(scores(31, n)).unwrap();
+        let mut last = f64::NEG_INFINITY;
+        for step in 1..2000 {
+            let share = f64::from(step) / 2000.0;
+            let score = calibration.score_at(share);
+            assert!(score >= last, "{n}: {share}");
+            last = score;
+            // Beyond the rows that are known both follow the normal distribution as far as those rows allow.
+            let known = (n + 1) as f64 * share;
+            if known >= 1.0 && known <= n as f64 {
+                assert!((calibration.share_below(score) - share).abs() < 1e-9, "{n}: {share}");
+            }
+        }
+        assert!(calibration.score_at(1e-9) <= normal_quantile(1e-9).min(calibration.scores()[0]));
+        assert!(calibration.score_at(1.0 - 1e-9) >= calibration.scores()[calibration.scores().len() - 1]);
+    }
+}
+
 #[test]
 fn quantiles_are_those_of_the_definition() {
     for n in [10, 19, 20, 39, 40, 199, 1000, 2048] {

@@ -7,7 +7,8 @@
 //!   after `<!-- exit: 78 -->` its commands must end with that code.
 //! - `yaml`: a whole pipeline, which is validated and kept as `<its name>.yaml`. `yaml fragment` is only parsed, and
 //!   `yaml some.yaml` is parsed and kept under that name.
-//! - `sql` and `python` stand in `docs/results.md` only, where `readers.rs` runs them.
+//! - `sql` and `python` stand in `docs/results.md`, where `readers.rs` runs them; `python` also in `docs/python.md`, which
+//!   `package.rs` runs.
 
 use crate::sandbox::{Ran, Sandbox, stride_pipe};
 use std::collections::BTreeSet;
@@ -39,6 +40,7 @@ pages! {
     index: "docs/index.md",
     method: "docs/method.md",
     pipelines: "docs/pipelines.md",
+    python: "docs/python.md",
     reference: "docs/reference.md",
     report: "docs/report.md",
     results: "docs/results.md",
@@ -128,6 +130,7 @@ fn follow(page: &str) {
                 }
             }
             ("json", "") => drop(serde_json::from_str::<serde_json::Value>(&whole).expect(&block.place)),
+            ("python", "") if page == "docs/python.md" => {}
             ("sql" | "python", "") => assert_eq!(page, "docs/results.md", "{}: nobody runs this", block.place),
             ("text" | "mermaid", "") => {}
             (language, _) => panic!("{}: a block of `{language}`", block.place),

@@ -68,6 +68,7 @@ mod locks;
 mod model_versions;
 mod naive;
 mod object_storage;
+mod package;
 mod paper;
 mod pipelines;
 mod prune;

@@ -36,6 +36,12 @@ pub fn storage_programs() -> &'static Path {
     PROGRAMS.get_or_init(|| make("requirements-storage.txt"))
 }
 
+/// The same of an environment with what the Python package of `python/` is used with.
+pub fn package_programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| make("requirements-package.txt"))
+}
+
 /// A directory of the cache that is filled once.
 pub fn install(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
     let directory = cache().join(name);

@@ -22,6 +22,11 @@ const TILE: usize = 96;
 /// The most rows of a batch, in tiles.
 const TILES: usize = 340;
 
+/// How many rows of so many columns are handled together.
+pub fn rows_together(columns: usize) -> usize {
+    TILE * (BATCH_VALUES / columns.max(1) / TILE).clamp(1, TILES)
+}
+
 /// Rows of a file, one after the other.
 pub(super) struct FilePart<'a> {
     /// The file, whose directories may hold further columns.
@@ -162,9 +167,9 @@ impl Batches {
         let fields = reader.builder.schema().fields().iter().enumerate();
         let wanted = fields.filter(|(_, field)| self.wanted.contains(field.name()));
         let indices: Vec<usize> = wanted.map(|(index, _)| index).collect();
-        let tiles = (BATCH_VALUES / indices.len().max(1) / TILE).clamp(1, TILES);
+        let rows = rows_together(indices.len());
         let mask = ProjectionMask::roots(reader.builder.parquet_schema(), indices);
-        let builder = reader.builder.with_projection(mask).with_batch_size(tiles * TILE);
+        let builder = reader.builder.with_projection(mask).with_batch_size(rows);
         guarded(|| builder.build()).map_err(|error| damaged(&file.path, &error))
     }
 

@@ -1,6 +1,6 @@
 //! Scores as columns, in the two layouts that are written: files of scores, and the predictions table.
 
-use super::{ScoreOrigin, Scorer, StageError};
+use super::{Draws, ScoreOrigin, Scorer, StageError};
 use crate::store::StoreError;
 use crate::store::input::{Columns, text};
 use crate::tables::predictions::PredictionBlock;
@@ -30,6 +30,8 @@ pub(super) struct Numbers {
     pub t_std: Vec<f64>,
     /// Quantiles, in order.
     pub quantiles: Vec<Vec<f64>>,
+    /// Random values, where they are asked for.
+    pub draws: Option<ArrayRef>,
 }
 
 impl Numbers {
@@ -37,7 +39,7 @@ impl Numbers {
         let none = || vec![f64::NAN; rows];
         let quantiles = (0..quantiles).map(|_| none()).collect();
         let [y_mean, y_std, f_std, noise_std, y_pit, t_mean, t_std] = std::array::from_fn(|_| none());
-        Self { y_mean, y_std, f_std, noise_std, y_pit, t_mean, t_std, quantiles }
+        Self { y_mean, y_std, f_std, noise_std, y_pit, t_mean, t_std, quantiles, draws: None }
     }
 }
 
@@ -58,7 +60,7 @@ pub struct Scored {
     pit: ArrayRef,
     /// Mean and standard deviation on the scale on which the target is modelled.
     on_scale: [ArrayRef; 2],
-    /// Mean and standard deviations, then quantiles.
+    /// Mean and standard deviations, quantiles, random values.
     numbers: Vec<ArrayRef>,
     keep: Vec<ArrayRef>,
 }
@@ -70,17 +72,19 @@ impl Scored {
         numbers: Numbers,
         (key, target, keep): (Option<ArrayRef>, Option<Float64Array>, Vec<ArrayRef>),
     ) -> Self {
-        let Numbers { y_mean, y_std, f_std, noise_std, y_pit, t_mean, t_std, quantiles } = numbers;
+        let Numbers { y_mean, y_std, f_std, noise_std, y_pit, t_mean, t_std, quantiles, draws } = numbers;
         let first = first_row as i64;
+        let rows = y_mean.len() as i64;
+        let columns = [y_mean, y_std, f_std, noise_std].into_iter().chain(quantiles);
         Self {
             file,
             first_of_file: first_of_file as i64,
-            row: Int64Array::from_iter_values(first..first + y_mean.len() as i64),
+            row: Int64Array::from_iter_values(first..first + rows),
             key,
             target: target.map(|target| Arc::new(target) as ArrayRef),
             pit: nullable(y_pit),
             on_scale: [nullable(t_mean), nullable(t_std)],
-            numbers: [y_mean, y_std, f_std, noise_std].into_iter().chain(quantiles).map(nullable).collect(),
+            numbers: columns.map(nullable).chain(draws).collect(),
             keep,
         }
     }
@@ -140,6 +144,7 @@ impl Layout {
         }];
         fields.extend(OWN.map(number));
         fields.extend(scorer.quantile_names().map(number));
+        fields.extend(scorer.draws.map(Draws::field));
         let kept: Vec<bool> = columns
             .keep
             .iter()

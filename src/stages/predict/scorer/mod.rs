@@ -4,24 +4,28 @@
 //! whatever the number of threads.
 
 mod columns;
+mod draws;
 mod drift;
 mod origin;
 mod sink;
 
 use columns::Numbers;
 pub use columns::{Layout, Scored};
+pub use draws::Draws;
 pub use drift::Tally;
 pub use origin::ScoreOrigin;
-pub use sink::{FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
+pub use sink::{BatchSink, FileSink, IpcSink, MirrorSink, PredictionsSink, Sink};
 
 use super::quantiles;
 use crate::eval::conformal::Calibration;
+use crate::eval::metrics::score_quantile;
 use crate::features::RawRows;
 use crate::stages::StageError;
 use crate::stages::predict::OnInvalid;
 use crate::stages::train::{OnScale, TrainedModel};
 use crate::store::input::{Chunk, Wanted};
 use crate::store::{ModelFile, ModelMeta, StoreError};
+use crate::tables::predictions::quantile_column;
 use arrow::array::Array as _;
 use ndarray::Array2;
 use std::path::{Path, PathBuf};
@@ -54,6 +58,8 @@ pub struct Scorer {
     options: Options,
     /// Names of the quantile columns, and how many standard deviations they lie above the mean.
     quantiles: Vec<(String, f64)>,
+    /// Random values of each row, where they are asked for.
+    draws: Option<Draws>,
 }
 
 impl Scorer {
@@ -67,7 +73,25 @@ impl Scorer {
         let model = TrainedModel::from_file(file, path)?;
         let model = if options.local { model } else { model.without_local() };
         let quantiles = quantiles(&options.intervals, model.calibration())?;
-        Ok(Self { model, meta: file.meta.clone(), options, quantiles })
+        Ok(Self { model, meta: file.meta.clone(), options, quantiles, draws: None })
+    }
+
+    /// With these quantiles too, as far as the intervals do not have them.
+    pub fn with_quantiles(mut self, quantiles: &[f64]) -> Result<Self, StageError> {
+        for quantile in quantiles {
+            let name = quantile_column(*quantile).map_err(StoreError::from)?;
+            if !self.quantile_names().any(|known| known == name) {
+                self.quantiles.push((name, score_quantile(self.calibration(), *quantile)));
+            }
+        }
+        Ok(self)
+    }
+
+    /// With random values of each row.
+    #[must_use]
+    pub fn with_draws(mut self, draws: Draws) -> Self {
+        self.draws = Some(draws);
+        self
     }
 
     /// What the columns of the input become, by name.
@@ -140,9 +164,11 @@ impl Scorer {
         };
         tally.count_ranges(x.as_slice().unwrap_or_default(), &self.meta.feature_ranges);
         // Intervals need the variance even when its columns are not asked for.
-        let wants_variance = self.options.variance || !self.quantiles.is_empty();
+        let wants_variance = self.options.variance || !self.quantiles.is_empty() || self.draws.is_some();
         let prediction = self.model.predict(&x, wants_variance)?;
         let mut numbers = Numbers::none(rows, self.quantiles.len());
+        // The prediction of a row, where there is one.
+        let mut located = vec![None; rows];
         let mut next = 0;
         for (row, valid) in valid.iter_mut().enumerate() {
             if !*valid {
@@ -169,6 +195,7 @@ impl Scorer {
             if let Some(std) = std {
                 let spread = prediction.spread().map_or(std, |spread| spread[at]);
                 tally.count_variance(spread * spread, self.meta.predictive_variance);
+                located[row] = Some(at);
                 for (column, (_, z)) in numbers.quantiles.iter_mut().zip(&self.quantiles) {
                     column[row] = prediction.quantile(at, *z);
                 }
@@ -182,6 +209,10 @@ impl Scorer {
             }
         }
         tally.count_rows(&valid);
+        if let Some(draws) = &self.draws {
+            let value_at = |at: usize, z: f64| prediction.quantile(at, z);
+            numbers.draws = Some(draws.of_rows(first_of_file + offset, &located, self.calibration(), value_at));
+        }
         let mut scored = Scored::new((file, first_of_file, first_of_file + offset), numbers, (key, target, keep));
         if self.options.on_invalid == OnInvalid::Skip && valid.contains(&false) {
             scored.retain(&valid)?;

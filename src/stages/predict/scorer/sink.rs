@@ -1,12 +1,14 @@
-//! Where scores go: one file, a directory that mirrors the input, a stream, the predictions table.
+//! Where scores go: one file, a directory that mirrors the input, a stream, batches in memory, the predictions table.
 
 use super::columns::{Layout, Scored};
 use crate::stages::StageError;
 use crate::store::ParquetSink;
 use crate::store::ipc::IpcWriter;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Takes scores, chunk by chunk, in the order of the rows.
 pub trait Sink: Send {
@@ -102,6 +104,33 @@ impl<W: Write + Send> Sink for IpcSink<W> {
 
     fn finish(self: Box<Self>) -> Result<(), StageError> {
         Ok(self.stream.finish()?)
+    }
+}
+
+/// Batches in memory.
+pub struct BatchSink {
+    layout: Layout,
+    batches: Arc<Mutex<Vec<RecordBatch>>>,
+}
+
+impl BatchSink {
+    /// Puts batches where their owner finds them.
+    pub const fn new(layout: Layout, batches: Arc<Mutex<Vec<RecordBatch>>>) -> Self {
+        Self { layout, batches }
+    }
+}
+
+impl Sink for BatchSink {
+    fn write(&mut self, scored: &Scored) -> Result<(), StageError> {
+        if !scored.is_empty() {
+            let batch = self.layout.batch(scored, 0)?;
+            self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), StageError> {
+        Ok(())
     }
 }
 

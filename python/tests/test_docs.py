@@ -1,0 +1,41 @@
+"""The Python of the manual's page runs."""
+
+import os
+import re
+import shutil
+
+import stride_pipe as sp
+from conftest import REPOSITORY
+
+
+def test_the_page(tmp_path, capfd, recwarn):
+    page = (REPOSITORY / "docs/python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 5
+    for name in ["data/uci/energy.parquet", "pipelines/scoring/train.yaml", "pipelines/scoring/score.yaml"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, tmp_path / name)
+    before = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        names = {}
+        for block in blocks:
+            exec(block, names)
+    finally:
+        os.chdir(before)
+    out, err = capfd.readouterr()
+    for part in ["task(s) done", "sparse_gp", "(768, 100)", "succeeded", "inbox/date=2026-11-16"]:
+        assert part in out, out
+    # Where a machine is slow, lines say how far it is.
+    assert all(line.startswith("stride-pipe: ") for line in err.splitlines()), err
+    assert all(warning.category is sp.StrideWarning for warning in recwarn), [str(warning) for warning in recwarn]
+
+
+def test_every_exception_is_in_the_table():
+    page = (REPOSITORY / "docs/python.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|(?: `(\w+)`)? ?\|$", page, re.MULTILINE)
+    assert {name: int(code) for name, code, _ in rows} == {kind.__name__: kind.exit_code for kind in sp._errors._CLASSES}
+    import builtins
+
+    for name, _, also in rows:
+        assert not also or issubclass(getattr(sp, name), getattr(builtins, also))

@@ -1,0 +1,45 @@
+"""Types: the package passes the strict checks, and a user's program does."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import stride_pipe
+
+HERE = pathlib.Path(__file__).parent
+PACKAGE = pathlib.Path(stride_pipe.__file__).parent
+
+
+def mypy(*words, tmp_path):
+    environment = {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--python-version", "3.11", *words]
+    return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+
+def test_strict(tmp_path):
+    assert (PACKAGE / "py.typed").exists()
+    done = mypy("-p", "stride_pipe", tmp_path=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = mypy(str(HERE / "sample.py"), tmp_path=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mistakes_are_found(tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import stride_pipe as sp\nsp.run(3)\nsp.Model('m').predict([], sampels=3)\nsp.Model('m').predict([], on_invalid='x')\n")
+    done = mypy(str(wrong), tmp_path=tmp_path)
+    assert done.stdout.count("error:") == 3, done.stdout
+
+
+def test_the_stub_has_what_the_module_has():
+    """`_core.pyi` is written by hand."""
+    from stride_pipe import _core
+
+    text = (PACKAGE / "_core.pyi").read_text()
+    names = [name for name in dir(_core) if not name.startswith("_")]
+    assert names and all(f" {name}" in text or text.find(f"\n{name}:") >= 0 for name in names), names
+    for kind in (_core.Batches, _core.Model):
+        for name in vars(kind):
+            if not name.startswith("__") or name.startswith("__arrow"):
+                assert f"def {name}(" in text, name

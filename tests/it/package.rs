@@ -1,0 +1,83 @@
+//! The Python package: `python/tests` with the extension that belongs to this build, in an environment with the libraries
+//! whose tables it takes.
+
+use crate::python::{package_programs, succeed};
+use crate::sandbox::stride_pipe;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The extension, compiled now if it is older than its sources, with the profile and in the place of the program.
+fn extension() -> PathBuf {
+    let program = PathBuf::from(stride_pipe().get_program());
+    let directory = program.parent().unwrap();
+    let profile = match directory.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        name => name,
+    };
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--locked", "--package", "stride-pipe-python", "--profile", profile, "--target-dir"]);
+    succeed(build.arg(directory.parent().unwrap()).current_dir(repository()));
+    directory.join("libstride_pipe_python.so")
+}
+
+/// Runs the tests of a file with the package as it would be installed.
+fn pytest(arguments: &[&str]) {
+    let place = tempfile::tempdir().unwrap();
+    let package = place.path().join("stride_pipe");
+    std::fs::create_dir(&package).unwrap();
+    symlink(extension(), package.join("_core.abi3.so")).unwrap();
+    for entry in std::fs::read_dir(repository().join("python/stride_pipe")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            symlink(&path, package.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+    let mut command = Command::new(package_programs().join("python"));
+    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3"]).args(arguments);
+    command.current_dir(repository().join("python/tests")).env("PYTHONPATH", place.path());
+    command.env("STRIDE_PIPE_PROGRAM", stride_pipe().get_program()).env("PYTHONDONTWRITEBYTECODE", "1");
+    // Settings and notebooks' files of a user must not matter.
+    command.env("IPYTHONDIR", place.path()).env("JUPYTER_CONFIG_DIR", place.path()).env("MPLBACKEND", "agg");
+    let said = succeed(&mut command);
+    assert!(said.contains(" passed") && !said.contains("skipped"), "{said}");
+}
+
+#[test]
+fn scores() {
+    pytest(&["test_scores.py"]);
+}
+
+#[test]
+fn runs() {
+    pytest(&["test_runs.py"]);
+}
+
+#[test]
+fn scikit_learns_own_checks() {
+    pytest(&["test_estimator.py", "-k", "own_checks"]);
+}
+
+#[test]
+fn estimator() {
+    pytest(&["test_estimator.py", "-k", "not own_checks"]);
+}
+
+#[test]
+fn manual() {
+    pytest(&["test_docs.py"]);
+}
+
+#[test]
+fn types() {
+    pytest(&["test_types.py"]);
+}
+
+#[test]
+fn notebook() {
+    pytest(&["test_notebook.py"]);
+}
