@@ -117,6 +117,7 @@ fn leaks_that_are_planted_in_orders_are_reported() {
     let text = std::fs::read_to_string(&path).unwrap().replace("key: order_id", "key: customer");
     let text = text.replace("group: { key: customer, test_fraction: 0.2 }", "holdout: { test_fraction: 0.2 }");
     std::fs::write(&path, text).unwrap();
-    let leaking = validate();
-    assert!(leaking.contains("test rows have the same key as a training row of their fold"), "{leaking}");
+    let leaking = sandbox.run("validate pipelines/orders.yaml --data");
+    let expected = "test rows have the same key as a training row of their fold";
+    assert!(leaking.code == 65 && leaking.stdout.contains(expected), "{} {}", leaking.stdout, leaking.stderr);
 }

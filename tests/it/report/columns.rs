@@ -2,7 +2,7 @@
 
 use super::{page, runs};
 use crate::sandbox::{SMALL, Sandbox};
-use arrow::array::{ArrayRef, Date32Array, Float64Array, StringArray};
+use arrow::array::{ArrayRef, Date32Array, Float64Array, Int64Array, StringArray};
 use std::sync::Arc;
 use stride_pipe::store::{ModelFile, write_columns};
 
@@ -13,7 +13,7 @@ fn table() -> Vec<(&'static str, ArrayRef)> {
     let number = |of: fn(i32) -> Option<f64>| Arc::new((0..ROWS).map(of).collect::<Float64Array>()) as ArrayRef;
     let text = |of: fn(i32) -> String| Arc::new(StringArray::from_iter_values((0..ROWS).map(of))) as ArrayRef;
     vec![
-        ("id", number(|row| Some(f64::from(row)))),
+        ("id", Arc::new(Int64Array::from_iter_values(0..i64::from(ROWS)))),
         ("plain", number(|row| Some(f64::from(row % 7)))),
         ("town", text(|row| if row % 2 == 0 { "here".to_owned() } else { "<there>".to_owned() })),
         ("sort", text(|row| format!("s{:02}", row % 12))),
