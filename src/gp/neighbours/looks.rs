@@ -10,7 +10,7 @@ pub(super) type Coordinates = [f32; SIDE];
 /// beyond the last are zero everywhere.
 pub(super) const LOOK: usize = 8;
 /// So many coordinates of some points.
-pub(super) type Look = [Coordinates; LOOK];
+pub(super) type LookedAt = [Coordinates; LOOK];
 
 #[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
 #[inline(always)]
@@ -46,8 +46,8 @@ for_this_processor! {
     // The points of some blocks that are not farther away than `limit`, with their squared distances.
     pub(super) fn points_within(
         query: &[[f32; LOOK]],
-        first_looks: &[Look],
-        other_looks: &[Look],
+        first_looks: &[LookedAt],
+        other_looks: &[LookedAt],
         ids: &[[u32; SIDE]],
         limit: f32,
         out: &mut Vec<(f32, u32)>,
@@ -75,7 +75,7 @@ for_this_processor! {
 // Some more coordinates; even and odd ones apart, so that one sum need not wait for the other.
 #[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
 #[inline(always)]
-fn add_squares<const FUSED: bool>(query: &[f32; LOOK], points: &Look, mut even: Coordinates) -> Coordinates {
+fn add_squares<const FUSED: bool>(query: &[f32; LOOK], points: &LookedAt, mut even: Coordinates) -> Coordinates {
     let mut odd = [0.0; SIDE];
     for j in (0..LOOK).step_by(2) {
         for i in 0..SIDE {

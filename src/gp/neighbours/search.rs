@@ -8,7 +8,7 @@
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
-use super::looks::{Coordinates, LOOK, Look, SIDE, filled_up, looks, outside, points_within};
+use super::looks::{Coordinates, LOOK, LookedAt, SIDE, filled_up, looks, outside, points_within};
 use super::shortlist::Shortlist;
 use crate::gp::GpError;
 use crate::gp::kernel::column_means;
@@ -33,8 +33,8 @@ pub struct NeighbourIndex {
     boxes: Vec<(Coordinates, Coordinates)>,
     /// Turned points of all leaves, some side by side, coordinate by coordinate: the first coordinates, which most points are
     /// left out by, close together, and the rest.
-    first_looks: Vec<Look>,
-    other_looks: Vec<Look>,
+    first_looks: Vec<LookedAt>,
+    other_looks: Vec<LookedAt>,
     /// Their numbers.
     ids: Vec<[u32; SIDE]>,
 }

@@ -3,6 +3,11 @@
 //! Hyper-parameters stand still while points are chosen. Moving them from the first point on looks natural
 //! but ends at "all noise" on ordinary data: with few points, noise is the best explanation of everything else.
 
+mod warm;
+
+pub use warm::fit_from;
+pub(crate) use warm::rows_from;
+
 use std::cell::RefCell;
 
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
@@ -19,15 +24,11 @@ use crate::gp::linalg::raised;
 use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
 use crate::gp::row_noise::RowNoise;
-use crate::gp::warm::WarmStart;
 
 /// Fits between two choices of points need only find the right region.
 const BETWEEN_CHOICES: Settings = Settings { iterations: 30, tolerance: 1e-5 };
 /// The last fit ends when the bound changes by less than this share.
 const LAST_FIT: Settings = Settings { iterations: 100, tolerance: 1e-7 };
-/// A fit that starts from an earlier model begins close to where it ends, and one of so many of its points may move.
-const FROM_EARLIER: Settings = Settings { iterations: 20, tolerance: 1e-5 };
-const EXCHANGED: usize = 10;
 /// Rows of the subset on which the starts of the exact fit are tried.
 const START_ROWS: usize = 300;
 /// Rows that the choice of points looks at in all rounds but the last.
@@ -93,46 +94,6 @@ pub fn fit_with(
     }
     observer.phase(Phase::Condition);
     SparseGp::condition_with((x.view(), y, noise), kernel, &best.hyper, &best.rows, best.jitter)
-}
-
-/// Fits from an earlier model: its points, some of them exchanged for better ones, and its hyper-parameters.
-pub fn fit_from(
-    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
-    options: &SparseOptions,
-    warm: &WarmStart,
-    key: &StreamKey,
-    observer: &mut dyn Observer,
-) -> Result<SparseGp, GpError> {
-    noise.check(x.nrows())?;
-    if noise.known.is_some() {
-        return Err(GpError::value("a sparse model takes weights, but no known noise of rows"));
-    }
-    let x = x.as_standard_layout();
-    let roots = noise.roots();
-    let weighed = times(y, roots.as_ref());
-    let mut fitter = Fitter::begun((x.view(), weighed.view(), roots.as_ref()), options, warm, key)?;
-    let start = fitter.given.clone();
-    let rows = fitter.raising(|fitter| fitter.renewed(&start, warm, true, observer))?;
-    let hyper = fitter.raising(|fitter| fitter.optimise(&start, &rows, 0, &FROM_EARLIER, observer))?;
-    observer.phase(Phase::Condition);
-    let jitter = fitter.jitter;
-    SparseGp::condition_with((x.view(), y, noise), options.stationary.kernel, &hyper, &rows, jitter)
-}
-
-/// The inducing points of an earlier model among the rows x: `[n, d]`, as many as are asked for, with the jitter that they
-/// need.
-pub(crate) fn rows_from(
-    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
-    options: &SparseOptions,
-    warm: &WarmStart,
-    key: &StreamKey,
-    observer: &mut dyn Observer,
-) -> Result<(Vec<usize>, f64), GpError> {
-    let x = x.as_standard_layout();
-    let mut fitter = Fitter::begun((x.view(), y, None), options, warm, key)?;
-    let start = fitter.given.clone();
-    let rows = fitter.raising(|fitter| fitter.renewed(&start, warm, false, observer))?;
-    Ok((rows, fitter.jitter))
 }
 
 fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
@@ -210,59 +171,6 @@ struct Fitter<'a> {
     bounds: SoftBounds,
     // Relative to σ². Stands still within a choice or a fit, and may rise between them.
     jitter: f64,
-}
-
-impl<'a> Fitter<'a> {
-    // With the hyper-parameters of an earlier model.
-    fn begun(
-        (x, y, factors): (ArrayView2<'a, f64>, ArrayView1<'a, f64>, Option<&'a Array1<f64>>),
-        options: &'a SparseOptions,
-        warm: &WarmStart,
-        key: &'a StreamKey,
-    ) -> Result<Self, GpError> {
-        check_training(x, y)?;
-        check_options(options, x.nrows())?;
-        let StationaryOptions { ard, hyperparameters, .. } = options.stationary;
-        let given = warm.hyper(&hyperparameters, if ard { x.ncols() } else { 1 });
-        given.check(x.ncols())?;
-        let subset =
-            sample_without_replacement(&mut key.with("sparse.subset").generator(), x.nrows(), options.subset.max(1));
-        let distance = median_distance(x.select(Axis(0), &subset).view());
-        let mut bounds = exact::soft_bounds(given.lengths.len(), distance, x.nrows());
-        bounds.upper[0] = LARGEST_VARIANCE.ln();
-        Ok(Self { x, y, factors, options, key, free: hyperparameters.optimise, given, bounds, jitter: JITTER })
-    }
-
-    // The points of an earlier model, as many as are asked for; a tenth of them may be exchanged.
-    fn renewed(
-        &self,
-        hyper: &Hyper,
-        warm: &WarmStart,
-        exchange: bool,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<usize>, GpError> {
-        if let Some(rows) = &self.options.inducing.rows {
-            return Ok(rows.iter().map(|row| *row as usize).collect());
-        }
-        observer.phase(Phase::Select);
-        let count = (self.options.inducing.count as usize).min(self.y.len());
-        let mut rows = warm.inducing_rows(self.x);
-        rows.truncate(count);
-        let covariance = self.covariance(hyper)?;
-        let state = State::with_penalty(&covariance, self.y, &rows, self.level(hyper), self.options.penalty)?;
-        let choice = Choice {
-            y: self.y,
-            candidates: self.options.inducing.candidates,
-            key: self.key.with("sparse.select").with("renewed"),
-            trace: TracePoint::at("select", hyper),
-        };
-        let mut members = [Member { covariance: &covariance, state }];
-        choice.grow(&mut members, count, observer)?;
-        if exchange {
-            choice.exchange(&mut members, count.div_ceil(EXCHANGED), observer)?;
-        }
-        Ok(members[0].state.rows().to_vec())
-    }
 }
 
 impl Fitter<'_> {
