@@ -8,6 +8,7 @@
 //! | `likelihood` | the sum over many rows |
 //! | `options`, `fit`, `layer` | the local layer above a trained model |
 
+mod candidates;
 mod conditional;
 mod fit;
 mod lanes;
@@ -17,7 +18,6 @@ mod lists;
 mod looks;
 mod options;
 mod search;
-mod shortlist;
 
 pub(crate) use conditional::Sites;
 pub(crate) use fit::best_kernel;
