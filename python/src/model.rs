@@ -5,6 +5,7 @@ use crate::failure::exception;
 use crate::worker::wait_for;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use stride_pipe::cli::Failure;
@@ -127,13 +128,20 @@ impl Model {
     }
 
     #[getter]
-    fn path(&self) -> &Path {
-        &self.path
+    fn path(&self) -> &OsStr {
+        // As text: a path of Python would make `s3:/b` of `s3://b`.
+        self.path.as_os_str()
     }
 
     #[getter]
     fn sha256(&self) -> &str {
         &self.sha256
+    }
+
+    /// The columns that it takes, by name.
+    #[getter]
+    fn features(&self) -> Vec<String> {
+        self.file.meta.inputs().into_iter().map(|column| column.name).collect()
     }
 
     /// What the file says of the model, as JSON.

@@ -37,8 +37,9 @@ fn described(py: Python<'_>, run: RunOutcome) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
     all.set_item("run_id", summary.run_id)?;
     all.set_item("pipeline", pipeline)?;
-    all.set_item("results", results)?;
-    all.set_item("report", summary.report)?;
+    // As text: a path of Python would make `s3:/b` of `s3://b`.
+    all.set_item("results", results.as_os_str())?;
+    all.set_item("report", summary.report.as_ref().map(|report| report.as_os_str()))?;
     all.set_item("summary", text)?;
     all.set_item("done", summary.done)?;
     all.set_item("cached", summary.cached)?;

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._run import Run
+
 
 class StrideError(Exception):
-    """Something went wrong. `exit_code` is what the command would end with."""
+    """Something went wrong. `exit_code` is what the command would end with, and `run` the run, if it left results."""
 
-    exit_code = 1
+    exit_code: int = 1
+    run: Run | None = None
 
 
 class StageError(StrideError):
@@ -91,4 +97,10 @@ _BY_CODE: dict[int, type[BaseException]] = {kind.exit_code: kind for kind in _CL
 
 def of(code: int, text: str) -> BaseException:
     """The exception of a failure. Who speaks is said by its class."""
-    return _BY_CODE.get(code, StrideError)(text.removeprefix("stride-pipe: "))
+    text = text.removeprefix("stride-pipe: ")
+    kind = _BY_CODE.get(code)
+    if kind is not None:
+        return kind(text)
+    error = StrideError(text)
+    error.exit_code = code
+    return error

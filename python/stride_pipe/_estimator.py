@@ -7,7 +7,7 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -111,13 +111,10 @@ class StrideRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unus
         target = "y"
         while target in names:
             target += "_"
-        seed = self.random_state
-        if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(2**31 - 1)
         pipeline = {
             "version": 1,
             "name": "estimator",
-            "seed": int(seed),
+            "seed": _seed(self.random_state),
             "stages": {
                 "rows": {"ingest": {"path": "rows.parquet", "features": names, "target": target}},
                 "all": {"split": {"input": "rows", "all": {}}},
@@ -147,6 +144,12 @@ class StrideRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unus
         table = Table(_columns(self.model_.features, X))
         return self.model_.predict(table, warn_if=(), threads=self.threads, **question)
 
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False) -> Numbers: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[Numbers, Numbers]: ...
+    @overload
+    def predict(self, X: Any, return_std: bool) -> Numbers | tuple[Numbers, Numbers]: ...
     def predict(self, X: Any, return_std: bool = False) -> Numbers | tuple[Numbers, Numbers]:
         """Means of the rows, and with `return_std` the standard deviations of observations."""
         scores = self._scores(X, variance=return_std)
@@ -160,9 +163,16 @@ class StrideRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc, unus
         columns = dict(zip(order, asked))
         return np.column_stack([scores[columns[float(quantile)]] for quantile in quantiles])
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: int = 0) -> Numbers:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0) -> Numbers:
         """Random observations of each row, one column each; rows are drawn independently of each other."""
-        return self._scores(X, samples=n_samples, seed=random_state)["y_samples"]
+        return self._scores(X, samples=n_samples, seed=_seed(random_state))["y_samples"]
+
+
+def _seed(random_state: Any) -> int:
+    """A whole number is a seed itself."""
+    if isinstance(random_state, (int, np.integer)):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def _columns(names: Sequence[str], values: Numbers) -> _core.Batches:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import pathlib
 import warnings
@@ -10,12 +11,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from . import _core
-from ._errors import StrideWarning
-from ._table import Table
+from ._errors import StrideWarning, UsageError
+from ._table import Table, place
 
 
 def _names(value: str | Iterable[str] | None) -> list[str] | None:
     return [value] if isinstance(value, str) else None if value is None else list(value)
+
+
+def _whole(name: str, value: object, least: int, most: int) -> int:
+    """A whole number within limits."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise UsageError(f"{name}: write a whole number between {least} and {most} instead of {value!r}")
+    return number
 
 
 class Model:
@@ -36,8 +48,9 @@ class Model:
         return made
 
     @property
-    def path(self) -> pathlib.Path:
-        return pathlib.Path(self._model.path)
+    def path(self) -> pathlib.Path | str:
+        """Its file; an address such as `s3://bucket/model` is text."""
+        return place(self._model.path)
 
     @property
     def sha256(self) -> str:
@@ -53,8 +66,8 @@ class Model:
 
     @property
     def features(self) -> list[str]:
-        """The columns that it needs, by name."""
-        return list(self.meta["feature_names"])
+        """The columns that it takes, by name: numbers, text, booleans, timestamps. `meta["feature_names"]` is what becomes of them."""
+        return self._model.features
 
     @property
     def method(self) -> str:
@@ -93,15 +106,15 @@ class Model:
         question: dict[str, object] = {
             "quantiles": [float(value) for value in quantiles],
             "intervals": [float(value) for value in intervals],
-            "samples": samples,
-            "seed": seed,
+            "samples": _whole("samples", samples, 0, 2**16 - 1),
+            "seed": _whole("seed", seed, 0, 2**64 - 1),
             "variance": variance,
             "on_invalid": on_invalid,
             "key": key,
             "keep": _names(keep),
             "warn_if": _names(warn_if),
             "origin": origin,
-            "threads": threads,
+            "threads": None if threads is None else _whole("threads", threads, 1, 2**16 - 1),
         }
         scores, said = self._model.predict(table, question)
         for text in said:

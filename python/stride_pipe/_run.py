@@ -16,7 +16,7 @@ from . import _core
 from ._errors import StrideWarning
 from ._progress import progress as shown
 from ._results import Results
-from ._table import Table
+from ._table import Table, place
 
 _log = logging.getLogger("stride_pipe")
 # Without it, warnings would be printed where nobody has set logging up.
@@ -32,13 +32,13 @@ class Run:
 
     run_id: str
     pipeline: str
-    results: pathlib.Path
-    """The results directory."""
+    results: pathlib.Path | str
+    """The results directory; an address such as `s3://bucket/results` is text."""
     done: int
     """How many pieces of work were done."""
     cached: int
     """How many were taken from the cache."""
-    report: pathlib.Path | None
+    report: pathlib.Path | str | None
     """The HTML report, if the pipeline has one."""
     metrics: Table = field(repr=False)
     """The rows of this run in the table `metrics`."""
@@ -160,7 +160,8 @@ def perform(words: list[str], progress: bool | None, stacklevel: int) -> Run:
         for line in said:
             warnings.warn(line, StrideWarning, stacklevel=stacklevel)
     error = found.pop("error")
-    made = Run(**{**found, "metrics": Table(found["metrics"])})
+    places = {name: found[name] and place(found[name]) for name in ("results", "report")}
+    made = Run(**{**found, **places, "metrics": Table(found["metrics"])})
     if error is not None:
         error.run = made
         raise error

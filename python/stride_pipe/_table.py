@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,11 @@ def needed(name: str, what: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(f"{what} needs {name}: pip install {name}") from error
+
+
+def place(text: str) -> pathlib.Path | str:
+    """A path of this machine; the address of something in an object store stays text, which a path would change."""
+    return text if "://" in text else pathlib.Path(text)
 
 
 class Table:
@@ -59,7 +65,8 @@ class Table:
         column = self._batches.column(name)
         if isinstance(column, tuple):
             data, width = column
-            values: np.ndarray[Any, Any] = numpy.frombuffer(data, dtype=numpy.float64)
+            # A copy: bytes cannot be written to, and the array belongs to whoever asked.
+            values: np.ndarray[Any, Any] = numpy.frombuffer(data, dtype=numpy.float64).copy()
             return values.reshape(-1, width) if width else values
         kinds = {type(value) for value in column}
         array: npt.NDArray[Any] = numpy.array(column, dtype=kinds.pop() if kinds in ({int}, {bool}) else object)

@@ -151,6 +151,24 @@ def test_interrupted_and_resumed(place):
         sp.run("long.yaml", results="cut", resume="nonsense")
 
 
+def test_nothing_to_resume(place):
+    """A notebook that is run again from its beginning gets its results, from the cache."""
+    first = sp.run("small.yaml", results="over", resume=True)
+    assert (first.done, first.cached) == (9, 0)
+    for resume in [True, first.run_id]:
+        again = sp.run("small.yaml", results="over", resume=resume)
+        assert (again.done, again.cached) == (0, 9) and again.run_id != first.run_id
+        assert again.metrics["value"].tolist() == first.metrics["value"].tolist()
+    commands = sp.results("over").runs.sort("run_id").collect()["command"].to_list()
+    assert commands[1:] == ["stride-pipe run small.yaml --results=over"] * 2
+
+
+def test_exit_codes_keep_their_number():
+    error = sp._errors.of(143, "stride-pipe: interrupted by signal 15")
+    assert type(error) is sp.StrideError and error.exit_code == 143 and str(error) == "interrupted by signal 15"
+    assert sp.StrideError.exit_code == 1 and error.run is None
+
+
 def test_a_lock_is_respected(place, program_path):
     """A run of the same pipeline waits for nobody unless it is told to."""
     (place / "long.yaml").write_text(LONG)
@@ -221,6 +239,38 @@ def test_results(program, place):
         results["metriks"]
     with pytest.raises(sp.MissingInputError, match="nowhere"):
         sp.results("nowhere")
+
+
+def test_results_of_unusual_places(program, place):
+    text = (place / "teach.yaml").read_text().replace(", publish: models/energy", "")
+    text += "  scores:\n    predict: { model: model, input: rows, keep: [orientation] }\n"
+    (place / "keep.yaml").write_text(text)
+    odd = "odd [1] *{x}"
+    program("run", "keep.yaml", "--quiet", "--results", odd)
+    # The same column as text, in the next run.
+    frame = pl.read_parquet("rows.parquet")
+    frame.with_columns(pl.format("towards {}", "orientation").alias("facing")).drop("orientation").rename({"facing": "orientation"}).write_parquet("facing.parquet")
+    (place / "keep.yaml").write_text(text.replace("rows.parquet", "facing.parquet"))
+    program("run", "keep.yaml", "--quiet", "--results", odd)
+    results = sp.results(odd)
+    (file, *_) = results.files("predictions")
+    (file.parent / "_half.parquet").write_bytes(b"not yet")
+    predictions = results.predictions.collect()
+    kept = predictions["orientation"].to_list()
+    assert len(kept) == 480 and predictions.schema["orientation"] == pl.String and predictions.schema["run_date"] == pl.Date
+    assert set(kept[:240]) == {"2.0", "3.0", "4.0", "5.0"}
+    assert all(value.startswith("towards ") for value in kept[240:])
+    assert len(results.predictions.filter(pl.col("orientation") == "towards 3.0").collect()) == kept.count("towards 3.0") > 0
+    assert len(results.runs.collect()) == 2
+    # What is not there, or not here.
+    import shutil
+
+    shutil.rmtree(odd)
+    with pytest.raises(sp.MissingInputError, match="there is no results directory here"):
+        results.predictions
+    with pytest.raises(sp.UsageError, match="^s3://bucket/results: sp.results reads directories of this machine"):
+        sp.results("s3://bucket/results")
+    assert sp._table.place("s3://bucket/results") == "s3://bucket/results"
 
 
 def test_the_command(program, place):

@@ -136,8 +136,18 @@ def test_tables_that_do_not_fit(model, rows):
         model.predict(rows.drop_columns("wall_area"))
     with pytest.raises(TypeError, match="list does not speak the Arrow PyCapsule interface"):
         model.predict([1, 2])
-    with pytest.raises(TypeError, match="one column"):
-        model.predict(pa.array([1.0]))
+    for column in [pa.array([1.0]), pa.chunked_array([[1.0]]), pl.Series([1.0])]:
+        with pytest.raises(TypeError, match="this is one column; give a table"):
+            model.predict(column)
+    # Rows that are null as a whole, in one array and in a stream.
+    structs = pa.array(rows.to_pylist()[:3] + [None], pa.struct(rows.schema))
+    for table in [structs, pa.chunked_array([structs])]:
+        with pytest.raises(sp.DataError, match="1 row.s. are null as a whole"):
+            model.predict(table)
+        with pytest.raises(ValueError, match="null as a whole"):
+            sp.Table(table)
+    whole = pa.array(rows.to_pylist(), pa.struct(rows.schema))
+    np.testing.assert_array_equal(model.predict(whole)["y_mean"], model.predict(rows)["y_mean"])
     assert len(model.predict(rows.slice(0, 0))) == 0
 
     def failing():
@@ -193,3 +203,91 @@ def test_models(model, program, rows, expected):
     with pytest.raises(sp.DataError) as error:
         sp.Model("broken.safetensors")
     assert str(error.value) == said(program("model", "show", "broken.safetensors", code=65))
+
+
+MIXED = """\
+version: 1
+name: mixed
+seed: 3
+stages:
+  rows:
+    ingest:
+      path: mixed.parquet
+      key: row_id
+      features:
+        - relative_compactness
+        - kind
+        - { name: tall, kind: boolean }
+        - { name: wall_area, missing: median }
+      target: heating_load
+  all:
+    split: { input: rows, all: {} }
+  model:
+    train: { input: all, method: sparse_gp, inducing: { count: 15 }, publish: models/mixed }
+"""
+
+
+def test_columns_of_every_kind(program, rows):
+    frame = rows.select(["row_id", "relative_compactness", "wall_area", "heating_load"]).to_pandas()
+    frame["kind"] = np.array(["flat", "house", "tower"])[np.arange(len(frame)) % 3]
+    frame["tall"] = rows["overall_height"].to_numpy() > 4
+    frame["wall_area"] = frame["wall_area"].astype(float)
+    frame.loc[::7, "wall_area"] = np.nan
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(table, "mixed.parquet")
+    (program.directory / "mixed.yaml").write_text(MIXED)
+    program("run", "mixed.yaml", "--quiet")
+    program("score", "--model", "models/mixed", "--input", "mixed.parquet", "--output", "mixed-scores.parquet", "--quiet")
+    expected = pq.read_table("mixed-scores.parquet")
+    model = sp.Model("models/mixed")
+    assert model.features == ["relative_compactness", "wall_area", "kind", "tall"]
+    assert len(model.meta["feature_names"]) > 4 and "kind" in repr(model)
+    polars, position = pl.from_arrow(table), table.column_names.index("kind")
+    frames = {
+        "polars": polars,
+        "polars, categories": polars.with_columns(pl.col("kind").cast(pl.Categorical)),
+        "pandas": frame,
+        "pandas, categories": frame.astype({"kind": "category"}),
+        "pyarrow": table,
+        "pyarrow, dictionary": table.set_column(position, "kind", table["kind"].dictionary_encode()),
+    }
+    for name, given in frames.items():
+        scores = model.predict(given[model.features] if "pandas" in name else given.select(model.features))
+        same(scores, expected, ["y_mean", "y_std"])
+
+
+def test_arrays_belong_to_whoever_asks(model, rows):
+    scores = model.predict(rows, samples=2)
+    for name in ["y_mean", "y_samples", "row"]:
+        before = scores[name]
+        before += 1
+        np.testing.assert_array_equal(scores[name] + 1, before)
+
+
+def test_numbers_out_of_range(model, rows):
+    wrong = [("threads", 0), ("threads", -1), ("threads", 65536), ("threads", 1.5), ("samples", -1), ("samples", 65536), ("samples", "3"),
+             ("seed", -1), ("seed", 2**64), ("seed", None)]
+    for name, value in wrong:
+        with pytest.raises(sp.UsageError, match=f"^{name}: write a whole number between"):
+            model.predict(rows, **{name: value})
+    assert model.predict(rows, samples=np.int64(1), seed=2**64 - 1, threads=np.int8(1))["y_samples"].shape == (240, 1)
+
+
+def test_threads_of_openblas_are_set_back(model, rows, place):
+    """Others may give OpenBLAS more threads, which would change the order of sums."""
+    import ctypes
+
+    import threadpoolctl
+
+    library = ctypes.CDLL(sp._core.__file__)
+    expected = model.predict(rows, intervals=[0.9]).to_pyarrow()
+    with threadpoolctl.threadpool_limits(4, user_api="blas"):
+        library.openblas_set_num_threads(4)
+        assert library.openblas_get_num_threads() == 4
+        scores = sp.Model("models/energy").predict(rows, intervals=[0.9])
+        assert library.openblas_get_num_threads() == 1
+        library.openblas_set_num_threads(4)
+        sp.run("teach.yaml", results="again", set={"stages.model.train.publish": "models/again"}, progress=False)
+        assert library.openblas_get_num_threads() == 1
+    same(scores, expected)
+    same(sp.Model("models/again").predict(rows, intervals=[0.9]), expected)

@@ -6,6 +6,7 @@ pub use super::progress::briefly;
 pub use super::run::RunOutcome;
 use super::run::threads;
 use super::{Cli, Command, answer, run, words};
+use crate::gp::linalg;
 use crate::stages::job::{Cancel, Listener};
 use crate::startup;
 use clap::Parser as _;
@@ -22,13 +23,23 @@ pub fn main(words: Vec<OsString>) -> u8 {
     code
 }
 
-/// Runs a pipeline as `stride-pipe run` with these words would, with threads of its own.
+/// Runs a pipeline as `stride-pipe run` with these words would, with threads of its own. Where there is nothing to resume,
+/// the run is an ordinary one, which takes from the cache what is done: whoever calls gets its results either way.
 pub fn run(words: Vec<OsString>, cancel: &Cancel, listener: &dyn Listener) -> Result<RunOutcome, Failure> {
     let refused = |error: clap::Error| Failure::new(exit::USAGE, error.render().to_string().trim_end());
     let Command::Run(args) = Cli::try_parse_from(&words).map_err(refused)?.command else {
         return Err(Failure::new(exit::BUG, "stride-pipe: these are not the words of a run"));
     };
-    in_threads(args.work.threads(), || words::with(words, || run::perform(&args, cancel, listener)))
+    in_threads(args.work.threads(), || {
+        let outcome = words::with(words.clone(), || run::perform(&args, cancel, listener));
+        match outcome {
+            Err(failure) if failure.code() == exit::DONE => {
+                let words = words::with(words, run::without_resume);
+                words::with(words, || run::perform(&args.anew(), cancel, listener))
+            }
+            outcome => outcome,
+        }
+    })
 }
 
 /// How many threads are used where nothing is said.
@@ -47,6 +58,7 @@ pub fn in_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T, Fail
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| {
         Failure::new(exit::BUG, format!("stride-pipe: {threads} threads cannot be started: {error}"))
     })?;
+    linalg::keep_single_threaded();
     let outcome = catch_unwind(AssertUnwindSafe(|| pool.install(work)));
     outcome.unwrap_or_else(|_| Err(Failure::new(exit::BUG, exit::PANICKED)))
 }

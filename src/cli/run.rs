@@ -7,7 +7,7 @@ use super::print;
 use super::progress::ProgressBars;
 use super::signals;
 use super::summary;
-use super::words::{arguments, command_line};
+use super::words::{command_line, words};
 use crate::engine::Plan;
 use crate::engine::{self, Resume, RunFailure, RunOptions, Selected, Shard, Summary};
 use crate::stages::job::{Cancel, Listener};
@@ -15,6 +15,7 @@ use crate::startup;
 use crate::store::RunId;
 use crate::text::{self, nearest};
 use clap::Args as ClapArgs;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -63,6 +64,13 @@ pub(super) struct WorkArgs {
     /// Log warnings only, and no progress bar
     #[arg(long, short)]
     quiet: bool,
+}
+
+impl Args {
+    /// The same as a run that begins.
+    pub(super) fn anew(self) -> Self {
+        Self { resume: None, ..self }
+    }
 }
 
 impl WorkArgs {
@@ -207,16 +215,26 @@ fn go_on_command(run_id: &str, is_shard: bool) -> String {
     if is_shard {
         return command_line();
     }
-    let mut words: Vec<String> = Vec::new();
-    let mut arguments = arguments().peekable();
-    while let Some(word) = arguments.next() {
+    format!("{} --resume {run_id}", text::command_line(without_resume().into_iter().map(as_text)))
+}
+
+fn as_text(word: OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+/// The words of the command without `--resume RUN`.
+pub(super) fn without_resume() -> Vec<OsString> {
+    let is_run = |word: &str| word == "latest" || word.parse::<RunId>().is_ok();
+    let mut kept: Vec<OsString> = Vec::new();
+    let mut words = words().into_iter().peekable();
+    while let Some(word) = words.next() {
         if word == "--resume" {
-            arguments.next_if(|next| next == "latest" || next.parse::<RunId>().is_ok());
-        } else if !word.starts_with("--resume=") {
-            words.push(word);
+            words.next_if(|next| next.to_str().is_some_and(is_run));
+        } else if !word.as_encoded_bytes().starts_with(b"--resume=") {
+            kept.push(word);
         }
     }
-    format!("{} --resume {run_id}", text::command_line(words))
+    kept
 }
 
 /// As many as are wanted, or as there are cores.

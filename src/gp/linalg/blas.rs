@@ -1,7 +1,7 @@
 //! Checked, row-major doors to the few BLAS and LAPACK routines in use.
 
 use std::os::raw::{c_char, c_int};
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 
 use cblas_sys::{
     CBLAS_DIAG, CBLAS_LAYOUT, CBLAS_SIDE, CBLAS_TRANSPOSE, CBLAS_UPLO, cblas_dgemm, cblas_dsyrk, cblas_dtrsm,
@@ -19,18 +19,27 @@ use crate::gp::GpError;
 #[expect(unsafe_code, reason = "not in any bindings crate")]
 unsafe extern "C" {
     fn openblas_set_num_threads(threads: c_int);
+    fn openblas_get_num_threads() -> c_int;
 }
 
 // OpenBLAS splits its sums by its own number of threads; with one thread the order is fixed.
 fn single_threaded() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        #[expect(unsafe_code, reason = "foreign function")]
-        // SAFETY: a plain C function of one integer; `Once` keeps two threads from calling it together.
-        unsafe {
+    ONCE.call_once(keep_single_threaded);
+}
+
+/// The same again, where others in the process, such as Python's `threadpoolctl`, may have changed it since.
+pub fn keep_single_threaded() {
+    // Two threads must not set it together.
+    static SETTING: Mutex<()> = Mutex::new(());
+    let _alone = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
+    #[expect(unsafe_code, reason = "foreign functions")]
+    // SAFETY: plain C functions of at most one integer; the lock keeps two threads from calling them together.
+    unsafe {
+        if openblas_get_num_threads() != 1 {
             openblas_set_num_threads(1);
         }
-    });
+    }
 }
 
 /// On which side of the unknown a triangular matrix stands.

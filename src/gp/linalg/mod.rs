@@ -15,7 +15,7 @@ mod tiles;
 
 use ndarray::Array2;
 
-pub use blas::{Side, add_gram, gemm_nn, gemm_nt, gemm_tn, solve_triangular};
+pub use blas::{Side, add_gram, gemm_nn, gemm_nt, gemm_tn, keep_single_threaded, solve_triangular};
 pub(crate) use blas::{eigen, eigenvectors};
 pub use cholesky::{Cholesky, Interrupt, JITTER_FIRST, JITTER_LAST, NEVER, go_on, raised};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
