@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `search` | the nearest of many points, exactly |
+//! | `search`, `looks`, `candidates` | the nearest of many points, exactly: a first look in single precision |
 //! | `lists` | who is whose neighbour: among earlier rows, or among all others |
 //! | `conditional`, `lanes` | rows given their neighbours, eight side by side, with derivatives |
 //! | `likelihood` | the sum over many rows |
