@@ -12,7 +12,7 @@ SETUP  := bash .ci/setup.sh
 PROGRAM := $(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build python run superset streamlit test check dist bench frontier guard lint clean
+.PHONY: help setup build python run superset streamlit test check dist bench rate frontier guard lint clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -70,6 +70,10 @@ bench: ## speed as ratios to the machine's matrix product and to other programs 
 	@$(SETUP) build guard peers
 	STRIDE_BENCH_PYTHON=$(abspath $(TARGET))/peers/bin/python cargo bench --bench speed -- $(ARGS)
 	cargo bench --bench instructions
+
+rate: build python ## rows a second that are scored through Python, as a ratio to the program's (ARGS=200000 for fewer rows)
+	@$(SETUP) peers
+	PYTHONPATH=$(abspath $(TARGET))/python $(TARGET)/peers/bin/python benches/python_rate.py $(PROGRAM) $(ARGS)
 
 frontier: build ## accuracy against seconds on Fashion-MNIST: an hour, can be stopped and continued
 	@$(SETUP) peers

@@ -1,6 +1,6 @@
 """Rows a second that are scored through Python, and by the program: 10⁶ rows, a model of 50 inducing points with its local layer.
 
-    make python && PYTHONPATH=target/python python3 benches/python_rate.py target/release/stride-pipe [ROWS]
+    make rate        # or: PYTHONPATH=target/python python3 benches/python_rate.py target/release/stride-pipe [ROWS]
 
 Needs numpy and pyarrow. Both read the same Parquet file and write one; both are timed in turn, and the medians are compared.
 Python's time without reading and writing is that of a table in memory. Processor time is what counts on a busy machine.

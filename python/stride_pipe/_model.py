@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from . import _core
 from ._errors import StrideWarning, UsageError
+from ._fork import work
 from ._table import Table, place
 
 
@@ -116,7 +117,8 @@ class Model:
             "origin": origin,
             "threads": None if threads is None else _whole("threads", threads, 1, 2**16 - 1),
         }
-        scores, said = self._model.predict(table, question)
+        with work():
+            scores, said = self._model.predict(table, question)
         for text in said:
             warnings.warn(text, StrideWarning, stacklevel=2)
         return Table(scores)

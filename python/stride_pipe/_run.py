@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from . import _core
 from ._errors import StrideWarning
+from ._fork import work
 from ._progress import progress as shown
 from ._results import Results
 from ._table import Table, place
@@ -153,7 +154,8 @@ def perform(words: list[str], progress: bool | None, stacklevel: int) -> Run:
 
     outcome = "stride-pipe: ended early"
     try:
-        found = _core.run(words, look)
+        with work():
+            found = _core.run(words, look)
         outcome = f"run {found['run_id']}: {found['done']} task(s) done, {found['cached']} taken from the cache"
     finally:
         bar.close(outcome)

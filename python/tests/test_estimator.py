@@ -37,12 +37,13 @@ ESTIMATORS = {
 }
 
 
-ALLOWED_SKIPS: set[str] = set()
+# It is for estimators that take arrays of other libraries, such as those on graphics cards; this one takes those of NumPy.
+ALLOWED_SKIPS = {"check_array_api_input"}
 
 
 @pytest.mark.parametrize("name", list(ESTIMATORS))
 def test_scikit_learns_own_checks(name):
-    """None of them is left out, but those of arrays that live elsewhere, which scikit-learn does itself leave out."""
+    """None of them is left out in silence."""
     done = check_estimator(ESTIMATORS[name], on_skip=None)
     other = {check["check_name"]: check["status"] for check in done if check["status"] != "passed"}
     assert len(done) > 40 and set(other) <= ALLOWED_SKIPS and set(other.values()) <= {"skipped"}, other

@@ -1,6 +1,8 @@
 """Models score tables of every library, with the bits of the program."""
 
+import os
 import pickle
+import signal
 import threading
 import warnings
 
@@ -291,3 +293,46 @@ def test_threads_of_openblas_are_set_back(model, rows, place):
         assert library.openblas_get_num_threads() == 1
     same(scores, expected)
     same(sp.Model("models/again").predict(rows, intervals=[0.9]), expected)
+
+
+def in_fork(work):
+    """The exit code of a forked process that does this."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            os._exit(int(work()))
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_forks(model, rows):
+    """After work, a child goes on; in the middle of it, the child is told."""
+    expected = model.predict(rows)["y_mean"]
+    assert in_fork(lambda: int((model.predict(rows)["y_mean"] != expected).any())) == 0
+    begun, go_on = threading.Event(), threading.Event()
+
+    def batches():
+        begun.set()
+        assert go_on.wait(60)
+        yield from rows.to_batches()
+
+    thread = threading.Thread(target=lambda: model.predict(pa.RecordBatchReader.from_batches(rows.schema, batches())))
+    thread.start()
+    assert begun.wait(60)
+
+    def refused():
+        for work in [lambda: model.predict(rows), lambda: sp.run("teach.yaml", progress=False)]:
+            try:
+                work()
+            except sp.StrideError as error:
+                assert "forked while its parent was computing" in str(error)
+            else:
+                return 1
+        return 0
+
+    assert in_fork(refused) == 0
+    go_on.set()
+    thread.join()
+    assert in_fork(lambda: len(model.predict(rows)) != 240) == 0
