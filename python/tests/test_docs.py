@@ -39,3 +39,17 @@ def test_every_exception_is_in_the_table():
 
     for name, _, also in rows:
         assert not also or issubclass(getattr(sp, name), getattr(builtins, also))
+
+
+def test_licences_go_into_the_wheel():
+    """`.ci/wheel_contents.py` looks into the wheel that is built; here is what it is built from."""
+    import tomllib
+
+    package = REPOSITORY / "python"
+    patterns = tomllib.loads((package / "pyproject.toml").read_text())["project"]["license-files"]
+    found = {path.name: path.read_text() for pattern in patterns for path in package.glob(pattern)}
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"]:
+        assert found[name] == (REPOSITORY / name).read_text()
+    for name, part in [("OpenBLAS.txt", "Redistributions in binary form"), ("GCC-runtime.txt", "GCC RUNTIME LIBRARY EXCEPTION"),
+                       ("GPL-3.txt", "GNU GENERAL PUBLIC LICENSE"), ("LGPL-2.1.txt", "GNU LESSER GENERAL PUBLIC LICENSE")]:
+        assert part in found[name], name
