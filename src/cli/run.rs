@@ -215,8 +215,10 @@ fn go_on_command(run_id: &str, is_shard: bool) -> String {
     if is_shard {
         return command_line();
     }
-    let words = without_resume().into_iter().map(|word| word.to_string_lossy().into_owned());
-    format!("{} --resume {run_id}", text::command_line(words))
+    format!(
+        "{} --resume {run_id}",
+        text::command_line(without_resume().iter().map(|word| word.to_string_lossy().into_owned()))
+    )
 }
 
 /// The words of the command without `--resume RUN`.

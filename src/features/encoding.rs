@@ -116,7 +116,7 @@ impl Encoding {
 
     /// Whether every column goes to the model as it is.
     pub fn is_plain(&self) -> bool {
-        self.columns.iter().all(|column| column.encoder == Encoder::Value && column.missing.is_error())
+        self.columns.iter().all(ColumnEncoding::is_plain)
     }
 
     /// The feature that a column becomes, if it is a number and stays itself.
@@ -162,6 +162,11 @@ impl Encoding {
 }
 
 impl ColumnEncoding {
+    /// Whether it goes to the model as it is.
+    pub fn is_plain(&self) -> bool {
+        self.encoder == Encoder::Value && self.missing.is_error()
+    }
+
     /// Names of what it becomes.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
@@ -174,7 +179,13 @@ impl ColumnEncoding {
 
     /// What it becomes, in words.
     pub fn becomes(&self) -> String {
-        let what = match &self.encoder {
+        let what = self.values_become();
+        self.gaps_become().map_or_else(|| what.clone(), |gaps| format!("{what}; {gaps}"))
+    }
+
+    /// What its values become, in words.
+    pub fn values_become(&self) -> String {
+        match &self.encoder {
             Encoder::Value if self.kind == ColumnKind::Boolean => "0 or 1".to_owned(),
             Encoder::Value => "itself".to_owned(),
             Encoder::OneHot { levels } => format!("{} columns, one per level", levels.len()),
@@ -184,12 +195,16 @@ impl ColumnEncoding {
                     self.encoder.suffixes().iter().map(|name| name.trim_start_matches('.').to_owned()).collect();
                 names.join(", ")
             }
-        };
+        }
+    }
+
+    /// What stands where there is no value, in words; none where that is an error.
+    pub fn gaps_become(&self) -> Option<&'static str> {
         match (self.missing, self.indicator) {
-            (Missing::Error, _) => what,
-            (Missing::Median, _) => format!("{what}; the median where missing"),
-            (_, true) => format!("{what}; the mean where missing, and where that is"),
-            (_, false) => format!("{what}; the mean where missing"),
+            (Missing::Error, _) => None,
+            (Missing::Median, _) => Some("the median where missing"),
+            (_, true) => Some("the mean where missing, and where that is"),
+            (_, false) => Some("the mean where missing"),
         }
     }
 

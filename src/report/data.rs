@@ -1,6 +1,6 @@
 //! What a report is made of: plain numbers, already counted and averaged.
 
-use super::explained::Explanation;
+use super::explained::{Explanation, ModelColumns};
 use super::hexbin::HexGrid;
 use super::select::RunCase;
 use super::sureness::Tails;
@@ -89,6 +89,8 @@ pub struct RunReport {
     pub warnings: Vec<String>,
     /// Conditions on its rows that held, in words: then it is not all well.
     pub alarms: Vec<String>,
+    /// What columns become, for models that do not take all of them as they are.
+    pub columns: Vec<ModelColumns>,
     /// Which features matter to models that can tell.
     pub relevance: Vec<Relevance>,
     pub explanations: Vec<Explanation>,

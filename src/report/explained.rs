@@ -17,6 +17,26 @@ pub struct Explanation {
     pub partial: Vec<PartialCurve>,
 }
 
+/// What the columns of a table become before a model sees them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelColumns {
+    pub stage: String,
+    pub case: String,
+    pub columns: Vec<ShownColumn>,
+}
+
+/// A column of a table, and what it becomes, in words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownColumn {
+    pub name: String,
+    pub kind: &'static str,
+    pub becomes: String,
+    /// What stands where there is no value; none where that is an error.
+    pub gaps: Option<&'static str>,
+    /// The number that stands there, if the column becomes one number.
+    pub fill: Option<f64>,
+}
+
 /// A figure about a feature, over the folds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FeatureFigure {

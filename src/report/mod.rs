@@ -23,7 +23,7 @@ pub use data::{
     HiddenValue, Moments, Overview, PredictionCounts, ReadFile, Relevance, ReportData, ResidualBin, RunLine, RunReport,
     Spread,
 };
-pub use explained::{Explanation, FeatureFigure, PartialCurve};
+pub use explained::{Explanation, FeatureFigure, ModelColumns, PartialCurve, ShownColumn};
 pub use hexbin::HexGrid;
 pub use page::{doubts, render};
 pub use select::{Panel, RunCase, best_of, distinct, panels};

@@ -230,3 +230,51 @@ fn another_kind_of_model_is_refused() {
     fs::write(sandbox.path("models/m/model.safetensors"), b"nothing").unwrap();
     assert_eq!(sandbox.run("run y.yaml --quiet").code, 65);
 }
+
+/// The rows of `write_rows` with a category of so many levels.
+fn write_levels(sandbox: &Sandbox, rows: usize, levels: usize) {
+    write_rows(sandbox, rows);
+    let (_, batches) = open_batches(&sandbox.path("night.parquet")).unwrap();
+    let batches: Vec<_> = batches.map(Result::unwrap).collect();
+    let all = arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap();
+    let mut columns: Vec<(&str, ArrayRef)> = ["id", "a", "b", "y", "part"]
+        .into_iter()
+        .map(|name| (name, all.column_by_name(name).unwrap().clone()))
+        .collect();
+    let town = |row: usize| format!("t{}", row % levels);
+    columns.push(("town", Arc::new(StringArray::from_iter_values((0..rows).map(town)))));
+    write_columns(&sandbox.path("night.parquet"), columns).unwrap();
+}
+
+/// A night on which a category has a further level, which becomes a further feature, is the first night again.
+#[test]
+fn levels_that_become_other_features_are_a_new_beginning() {
+    let warning = "columns have become other features than those of the published model";
+    for method in ["gp, ard: true", "sparse_gp, inducing: { count: 12 }"] {
+        let sandbox = Sandbox::new();
+        let options = format!("method: {method}, publish: models/m");
+        sandbox.write("night.yaml", &pipeline("[a, b, town]", &format!("{options}, start_from: models/m")));
+        let scratch = options.replace("models/m", "models/scratch");
+        sandbox.write("scratch.yaml", &pipeline("[a, b, town]", &scratch));
+        let night = |levels: usize, rows: usize| {
+            write_levels(&sandbox, rows, levels);
+            assert_eq!(sandbox.run("validate night.yaml --data").code, 0);
+            sandbox.run("run night.yaml").succeeded().stderr
+        };
+        let first = night(2, 60);
+        assert!(first.contains("no model in models/m to start from yet") && !first.contains(warning), "{first}");
+        let other = night(3, 63);
+        assert_eq!(other.matches(warning).count(), 1, "{other}");
+        assert!(other.contains("trained from scratch"), "{other}");
+        // To the bit what a training from scratch makes of the rows.
+        let made = means(&sandbox);
+        sandbox.run("run scratch.yaml --quiet").succeeded();
+        assert_eq!(made, means(&sandbox));
+        // The next night has the same levels, and starts from what there is.
+        let same = night(3, 66);
+        assert!(same.contains("training starts from models/m") && !same.contains(warning), "{same}");
+        let started = means(&sandbox);
+        sandbox.run("run scratch.yaml --quiet").succeeded();
+        assert_ne!(started, means(&sandbox), "it began elsewhere");
+    }
+}

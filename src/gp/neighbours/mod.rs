@@ -2,12 +2,13 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `search` | the nearest of many points, exactly |
+//! | `search`, `looks`, `candidates` | the nearest of many points, exactly: a first look in single precision |
 //! | `lists` | who is whose neighbour: among earlier rows, or among all others |
 //! | `conditional`, `lanes` | rows given their neighbours, eight side by side, with derivatives |
 //! | `likelihood` | the sum over many rows |
 //! | `options`, `fit`, `layer` | the local layer above a trained model |
 
+mod candidates;
 mod conditional;
 mod fit;
 mod lanes;
@@ -17,7 +18,6 @@ mod lists;
 mod looks;
 mod options;
 mod search;
-mod shortlist;
 
 pub(crate) use conditional::Sites;
 pub(crate) use fit::best_kernel;

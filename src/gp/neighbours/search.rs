@@ -8,8 +8,8 @@
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
+use super::candidates::NearCandidates;
 use super::looks::{Coordinates, LOOK, LookedAt, SIDE, filled_up, looks, outside, points_within};
-use super::shortlist::Shortlist;
 use crate::gp::GpError;
 use crate::gp::kernel::column_means;
 use crate::gp::linalg::{add_gram, eigenvectors, gemm_nt};
@@ -74,7 +74,7 @@ pub struct SearchRoom {
     sides: Vec<Coordinates>,
     stack: Vec<(f32, usize)>,
     leaf: Vec<(f32, u32)>,
-    shortlist: Shortlist,
+    near: NearCandidates,
 }
 
 impl NeighbourIndex {
@@ -198,12 +198,12 @@ impl NeighbourIndex {
             return;
         }
         room.turn(query, &self.centre, &self.axes);
-        room.shortlist.clear(count, room.turned.iter().map(|value| value * value).sum::<f64>().sqrt(), d, self.blur);
+        room.near.clear(count, room.turned.iter().map(|value| value * value).sum::<f64>().sqrt(), d, self.blur);
         room.stack.clear();
         room.stack.push((0.0, 0));
         while let Some((bound, number)) = room.stack.pop() {
             let node = &self.nodes[number];
-            if node.least >= among.below || bound > room.shortlist.limit() {
+            if node.least >= among.below || bound > room.near.limit() {
                 continue;
             }
             let Some(second) = node.second else {
@@ -214,7 +214,7 @@ impl NeighbourIndex {
             // The nearer one is on top.
             room.stack.extend(if second.0 < first.0 { [first, second] } else { [second, first] });
         }
-        found.extend(room.shortlist.ids().iter().map(|id| (self.squared_distance(query, *id), *id)));
+        found.extend(room.near.ids().iter().map(|id| (self.squared_distance(query, *id), *id)));
         found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         found.truncate(count);
     }
@@ -238,20 +238,13 @@ impl NeighbourIndex {
 
     // All points of a leaf.
     fn look(&self, node: &IndexNode, among: Among, room: &mut SearchRoom) {
-        let SearchRoom { query, leaf, shortlist, .. } = room;
+        let SearchRoom { query, leaf, near, .. } = room;
         leaf.clear();
         let (blocks, others) = (node.blocks.clone(), looks(self.centre.len()) - 1);
         let other_looks = &self.other_looks[blocks.start * others..blocks.end * others];
-        points_within(
-            query,
-            &self.first_looks[blocks.clone()],
-            other_looks,
-            &self.ids[blocks],
-            shortlist.limit(),
-            leaf,
-        );
+        points_within(query, &self.first_looks[blocks.clone()], other_looks, &self.ids[blocks], near.limit(), leaf);
         for (distance, id) in leaf.iter().filter(|(_, id)| *id < among.below && Some(*id) != among.except) {
-            shortlist.insert(*distance, *id);
+            near.insert(*distance, *id);
         }
     }
 

@@ -3,6 +3,7 @@
 mod cases;
 mod chains;
 mod checks;
+mod columns;
 mod cost;
 mod drift;
 mod explain;
@@ -55,6 +56,7 @@ impl RunContext<'_> {
             ("quality", "Predictions", quality::quality(self)),
             ("local", "Local layer", local::local(self)),
             ("chains", "Markov chains", chains::chains(self)),
+            ("columns", "What columns become", columns::columns(self)),
             ("drift", "Drift over scoring runs", drift::drift(&self.run.drift)),
             ("cost", "Time", cost::cost(self)),
             ("checks", "Data checks", checks::checks(self)),
@@ -64,7 +66,7 @@ impl RunContext<'_> {
         let folded = |name: &str| match name {
             "chains" => unmixed(&self.run.metrics) == 0,
             "checks" => self.run.warnings.is_empty(),
-            "local" | "cost" | "origin" => true,
+            "columns" | "local" | "cost" | "origin" => true,
             _ => false,
         };
         let named = parts.into_iter().map(|(name, title, body)| PagePart {

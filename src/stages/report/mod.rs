@@ -3,6 +3,7 @@
 mod columns;
 mod distance;
 mod drift;
+mod encoded;
 mod explain;
 mod fits;
 mod hidden;
@@ -113,6 +114,7 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
         }
     }
     run.fits = fits::fits(subject, &shown.fits, stages);
+    run.columns = encoded::columns(subject, &shown.fits, stages);
     run.relevance = relevance::relevance(subject, &shown.fits, stages);
     match explain::explanations(subject, &shown.fits) {
         Ok(explanations) => run.explanations = explanations,

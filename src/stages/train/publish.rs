@@ -78,6 +78,7 @@ pub fn if_good_enough(stage: &Train, context: &Context<'_>, record: &Record<'_>)
     // Where nothing is published yet, or this very model, there is nothing to be better than.
     let is_other = || !ModelFile::load(directory).is_ok_and(|published| published.is_same(&file));
     let compares = compares && is_file(&model_path(directory)) && is_other();
+    let several = measured.len() > 1;
     for (evaluate, rows) in measured {
         let published = match compares.then(|| standing(context, &evaluate, directory)).transpose() {
             Ok(published) => published,
@@ -96,7 +97,8 @@ pub fn if_good_enough(stage: &Train, context: &Context<'_>, record: &Record<'_>)
                 let than =
                     than.map_or_else(String::new, |other| format!(", that of the published model {}", shown(other)));
                 let (metric, found) = (&condition.metric, shown(found));
-                return Ok(not(&format!("`{metric}` is {found}{than}, and the condition is `{condition}`"))?);
+                let place = if several { format!(" in `{evaluate}`") } else { String::new() };
+                return Ok(not(&format!("`{metric}` is {found}{place}{than}, and the condition is `{condition}`"))?);
             }
         }
         let means = rows.iter().filter(|row| row.stat == "mean" && row.split == "test");
@@ -143,7 +145,8 @@ fn standing(context: &Context<'_>, evaluate: &str, directory: &Path) -> Result<V
 }
 
 /// The test metrics of the model, or nothing unless all of them are there; of one that is trained on every row and has
-/// none, those of the other models of the run.
+/// none, those of the other models of the run: those of its method, if there are any, because another model that it is
+/// compared with says nothing of it.
 fn measured(stage: &Train, context: &Context<'_>) -> Result<Vec<(String, Vec<MetricRow>)>, StageError> {
     let of = |wanted: &dyn Fn(&str) -> bool| {
         let measures = |(id, stage): &(&str, &dyn crate::stages::Stage)| {
@@ -157,7 +160,11 @@ fn measured(stage: &Train, context: &Context<'_>) -> Result<Vec<(String, Vec<Met
     let takes_all = context.stage::<Split>(&stage.input).is_some_and(Split::takes_all);
     let mut stages = of(&|model| model == context.id);
     if stages.is_empty() && takes_all {
-        stages = of(&|model| context.stage::<Train>(model).is_some());
+        let trained = |model: &str| context.stage::<Train>(model);
+        stages = of(&|model| trained(model).is_some_and(|other| other.method.name() == stage.method.name()));
+        if stages.is_empty() {
+            stages = of(&|model| trained(model).is_some());
+        }
     }
     let mut all = Vec::new();
     for id in stages {

@@ -2,6 +2,7 @@
 
 mod boss;
 mod browser;
+mod columns;
 mod command;
 mod local;
 mod many;

@@ -2,7 +2,7 @@
 
 /// All points that may be among the nearest, with their squared distances in single precision, the nearest first.
 #[derive(Debug, Default)]
-pub(super) struct Shortlist {
+pub(super) struct NearCandidates {
     distances: Vec<f32>,
     ids: Vec<u32>,
     count: usize,
@@ -12,7 +12,7 @@ pub(super) struct Shortlist {
     limit: f32,
 }
 
-impl Shortlist {
+impl NearCandidates {
     /// Begins anew, for a query that is so far from the middle: a point at distance r is at most r farther away, and its
     /// coordinates are rounded by as much as that.
     pub fn clear(&mut self, count: usize, from_centre: f64, d: usize, blur: f64) {
