@@ -2,6 +2,9 @@
 
 use crate::gp::linalg::{KERNELS_VARIABLE, better_kernels};
 
+/// Inside another program, others may have changed how many threads `OpenBLAS` has.
+pub use crate::gp::linalg::keep_single_threaded;
+
 /// Starts this program anew when `OpenBLAS` did not recognise the processor, with a word to it about which one it is.
 ///
 /// `OpenBLAS` chooses when it is loaded, before `main`, so that there is no later time to tell it. Whoever has set the variable

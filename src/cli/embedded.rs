@@ -6,7 +6,6 @@ pub use super::progress::briefly;
 pub use super::run::RunOutcome;
 use super::run::threads;
 use super::{Cli, Command, answer, run, words};
-use crate::gp::linalg;
 use crate::stages::job::{Cancel, Listener};
 use crate::startup;
 use clap::Parser as _;
@@ -58,7 +57,7 @@ pub fn in_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T, Fail
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| {
         Failure::new(exit::BUG, format!("stride-pipe: {threads} threads cannot be started: {error}"))
     })?;
-    linalg::keep_single_threaded();
+    startup::keep_single_threaded();
     let outcome = catch_unwind(AssertUnwindSafe(|| pool.install(work)));
     outcome.unwrap_or_else(|_| Err(Failure::new(exit::BUG, exit::PANICKED)))
 }
