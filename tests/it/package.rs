@@ -47,8 +47,9 @@ fn pytest(arguments: &[&str]) {
     command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3"]).args(arguments);
     command.current_dir(repository().join("python/tests")).env("PYTHONPATH", place.path());
     command.env("STRIDE_PIPE_PROGRAM", stride_pipe().get_program()).env("PYTHONDONTWRITEBYTECODE", "1");
-    // Settings and notebooks' files of a user must not matter.
-    command.env("IPYTHONDIR", place.path()).env("JUPYTER_CONFIG_DIR", place.path());
+    // Settings and notebooks' files of a user must not matter. A directory of their own: IPython does not look for packages in its.
+    let settings = tempfile::tempdir().unwrap();
+    command.env("IPYTHONDIR", settings.path()).env("JUPYTER_CONFIG_DIR", settings.path());
     // The notebook's kernel chooses the backend that shows pictures in place, unless this says another.
     command.env_remove("MPLBACKEND");
     let said = succeed(&mut command);
