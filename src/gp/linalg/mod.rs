@@ -4,10 +4,12 @@
 //! the same bits for any number of threads. All matrices are row-major.
 
 mod blas;
+mod candidates;
 mod cholesky;
 mod exp;
 mod gram;
 mod kernels;
+pub(crate) mod looks;
 pub(crate) mod panels;
 mod processor;
 mod rows;
@@ -17,6 +19,7 @@ use ndarray::Array2;
 
 pub use blas::{Side, add_gram, gemm_nn, gemm_nt, gemm_tn, keep_single_threaded, solve_triangular};
 pub(crate) use blas::{eigen, eigenvectors};
+pub(crate) use candidates::NearCandidates;
 pub use cholesky::{Cholesky, Interrupt, JITTER_FIRST, JITTER_LAST, NEVER, go_on, raised};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
 pub use exp::{exp_in_place, scaled_exp_in_place};

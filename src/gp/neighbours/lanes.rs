@@ -13,25 +13,37 @@ pub const fn pairs(sites: usize) -> usize {
 for_this_processor! {
     /// Squared distances of all pairs i > j of some points of d coordinates, into out.
     pub fn squared_distances(points: &[Lane], d: usize, out: &mut [Lane]) {
-        // So many sums at once: one alone waits for each of its additions.
+        // So many sums at once, for two sites: one alone waits for each of its additions, and what is read serves both.
         const SIDE: usize = 4;
         let sites = points.len() / d.max(1);
-        for i in 1..sites {
-            let own = &points[i * d..][..d];
-            let row = &mut out[pairs(i)..][..i];
-            for (block, sums_out) in row.chunks_mut(SIDE).enumerate() {
-                let others: [&[Lane]; SIDE] =
-                    std::array::from_fn(|side| &points[(block * SIDE + side).min(i) * d..][..d]);
-                let mut sums = [[0.0; LANES]; SIDE];
+        for i in (1..sites).step_by(2) {
+            let j = (i + 1).min(sites - 1);
+            let (at_i, at_j) = (&points[i * d..][..d], &points[j * d..][..d]);
+            for block in (0..j).step_by(SIDE) {
+                let others: [&[Lane]; SIDE] = std::array::from_fn(|side| &points[(block + side).min(j) * d..][..d]);
+                // Two names, not one more dimension: the compiler keeps these in registers.
+                let (mut of_i, mut of_j) = ([[0.0; LANES]; SIDE], [[0.0; LANES]; SIDE]);
                 for c in 0..d {
-                    for (sums, other) in sums.iter_mut().zip(&others) {
+                    let (own_i, own_j) = (at_i[c], at_j[c]);
+                    for (sums, other) in of_i.iter_mut().zip(&others) {
                         for x in 0..LANES {
-                            let difference = own[c][x] - other[c][x];
+                            let difference = own_i[x] - other[c][x];
+                            sums[x] = multiply_add::<FUSED>(difference, difference, sums[x]);
+                        }
+                    }
+                    for (sums, other) in of_j.iter_mut().zip(&others) {
+                        for x in 0..LANES {
+                            let difference = own_j[x] - other[c][x];
                             sums[x] = multiply_add::<FUSED>(difference, difference, sums[x]);
                         }
                     }
                 }
-                sums_out.copy_from_slice(&sums[..sums_out.len()]);
+                for side in 0..SIDE.min(j - block) {
+                    if block + side < i {
+                        out[pairs(i) + block + side] = of_i[side];
+                    }
+                    out[pairs(j) + block + side] = of_j[side];
+                }
             }
         }
     }

@@ -12,7 +12,7 @@ use super::fit::{NoiseRule, fit};
 use super::likelihood::LocalLikelihood;
 use super::lists::NeighbourLists;
 use super::options::LocalOptions;
-use super::search::{Among, NeighbourIndex, SearchRoom};
+use super::search::{Among, Neighbour, NeighbourIndex, QUERIES, SearchRoom};
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::leave_one_out::LeaveOneOut;
@@ -160,14 +160,22 @@ impl LocalLayer {
         let (known, global) = (self.known(), mean.clone());
         let width = self.neighbours.min(self.residuals.len());
         let mut panel = Conditional::new(self.kernel, &known, width);
-        let (mut room, mut found) = (SearchRoom::default(), Vec::with_capacity(width + 1));
+        let mut found: Vec<Vec<Neighbour>> = vec![Vec::new(); QUERIES];
+        let mut room = SearchRoom::default();
         let (mut latent, mut nearest) = (Vec::with_capacity(mean.len()), Vec::with_capacity(mean.len()));
+        let last = mean.len();
         for (first, mean) in mean.chunks_mut(LANES).enumerate().map(|(block, mean)| (block * LANES, mean)) {
+            if first % QUERIES == 0 {
+                let queries: Vec<_> =
+                    (first..last.min(first + QUERIES)).map(|row| (rows.at(row).point, Among::ALL)).collect();
+                self.index.nearest_to_each(&queries, width, &mut room, |place, neighbours| {
+                    found[place].clear();
+                    // Rows at infinity have no covariances, and would spoil those that are predicted beside them.
+                    found[place].extend(neighbours.filter(|(distance, _)| distance.is_finite()));
+                });
+            }
             for lane in 0..mean.len() {
-                let own = rows.at(first + lane);
-                self.index.nearest(own.point, width, Among::ALL, &mut room, &mut found);
-                // Rows at infinity have no covariances, and would spoil those that are predicted beside them.
-                found.retain(|(distance, _)| distance.is_finite());
+                let (own, found) = (rows.at(first + lane), &found[first % QUERIES + lane]);
                 let at = |row: u32| (known.at(row as usize), self.residuals[row as usize]);
                 panel.load(lane, (own, 0.0), found.iter().map(|(_, row)| at(*row)));
                 nearest.push(found.first().map_or(f64::NAN, |(distance, _)| distance.sqrt() / self.training.spacing));

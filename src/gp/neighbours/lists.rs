@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayView2, Axis, s};
 use rayon::prelude::*;
 
-use super::search::{Among, NeighbourIndex, SearchRoom};
+use super::search::{Among, NeighbourIndex, QUERIES, SearchRoom};
 use crate::gp::GpError;
 
 /// No neighbour.
@@ -49,8 +49,15 @@ impl NeighbourLists {
     /// Some points of the index, each with its `count` nearest among all others.
     pub fn others(index: &NeighbourIndex, rows: &[u32], count: usize) -> Self {
         let width = count.min(index.points().nrows().saturating_sub(1));
-        let mut lists = Self { width, rows: rows.to_vec(), neighbours: Vec::new() };
-        lists.neighbours = lists.look_up(index, rows, |row| Among { below: NONE, except: Some(row) });
+        let mut lists = Self { width, rows: rows.to_vec(), neighbours: vec![NONE; rows.len() * width] };
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        let places = index.near_places();
+        order.sort_unstable_by_key(|place| places[rows[*place] as usize]);
+        let ordered: Vec<u32> = order.iter().map(|place| rows[*place]).collect();
+        let found = lists.look_up(index, &ordered, |row| Among { below: NONE, except: Some(row) });
+        for (place, found) in order.into_iter().zip(found.chunks_exact(width.max(1))) {
+            lists.neighbours[place * width..(place + 1) * width].copy_from_slice(found);
+        }
         lists
     }
 
@@ -60,11 +67,15 @@ impl NeighbourLists {
             return all;
         }
         all.par_chunks_mut(BATCH * self.width).zip(queries.par_chunks(BATCH)).for_each(|(all, queries)| {
-            let (mut room, mut found) = (SearchRoom::default(), Vec::with_capacity(self.width + 1));
-            for (to, query) in all.chunks_exact_mut(self.width).zip(queries) {
-                let point = index.points().slice_move(s![*query as usize, ..]);
-                index.nearest(point.to_slice().unwrap_or_default(), self.width, among(*query), &mut room, &mut found);
-                to.iter_mut().zip(&found).for_each(|(to, (_, id))| *to = *id);
+            let mut room = SearchRoom::default();
+            for (all, queries) in all.chunks_mut(QUERIES * self.width).zip(queries.chunks(QUERIES)) {
+                let point =
+                    |query: u32| index.points().slice_move(s![query as usize, ..]).to_slice().unwrap_or_default();
+                let queries: Vec<_> = queries.iter().map(|query| (point(*query), among(*query))).collect();
+                index.nearest_to_each(&queries, self.width, &mut room, |place, found| {
+                    let to = &mut all[place * self.width..(place + 1) * self.width];
+                    to.iter_mut().zip(found).for_each(|(to, (_, id))| *to = id);
+                });
             }
         });
         all

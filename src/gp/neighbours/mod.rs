@@ -2,20 +2,19 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `search`, `looks`, `candidates` | the nearest of many points, exactly: a first look in single precision |
+//! | `search`, `axes` | the nearest of many points, exactly; the first look, in single precision, is in `linalg::looks` |
 //! | `lists` | who is whose neighbour: among earlier rows, or among all others |
 //! | `conditional`, `lanes` | rows given their neighbours, eight side by side, with derivatives |
 //! | `likelihood` | the sum over many rows |
 //! | `options`, `fit`, `layer` | the local layer above a trained model |
 
-mod candidates;
+mod axes;
 mod conditional;
 mod fit;
 mod lanes;
 mod layer;
 mod likelihood;
 mod lists;
-mod looks;
 mod options;
 mod search;
 
@@ -26,4 +25,4 @@ pub use layer::{LocalFit, LocalParts};
 pub(crate) use likelihood::{AdjointRoom, LocalLikelihood};
 pub use lists::NeighbourLists;
 pub use options::{LocalChoice, LocalKernel, LocalOptions};
-pub use search::{Among, Neighbour, NeighbourIndex, SearchRoom};
+pub use search::{Among, Neighbour, NeighbourIndex, QUERIES, SearchRoom};

@@ -5,17 +5,25 @@
 //! away than the neighbours it has. All this is in single precision, with room for its rounding, and only says which points
 //! may be among the nearest: what counts is the distance of the points as they were given, computed pair by pair in one fixed
 //! order, and then the number of the point. So neighbours do not depend on how points are cut, on other queries or on threads.
+//!
+//! Sixteen queries go down the tree together: what lies near one of them is looked at by its neighbours while it is in the
+//! cache. They are best taken in [`NeighbourIndex::near_order`].
 
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::{Array2, ArrayView2};
 
-use super::candidates::NearCandidates;
-use super::looks::{Coordinates, LOOK, LookedAt, SIDE, filled_up, looks, outside, points_within};
+use super::axes::{principal_axes, spreads, turn};
 use crate::gp::GpError;
 use crate::gp::kernel::column_means;
-use crate::gp::linalg::{add_gram, eigenvectors, gemm_nt};
+use crate::gp::linalg::NearCandidates;
+use crate::gp::linalg::looks::{Coordinates, LOOK, LeafPoints, LookedAt, SIDE, look, looks, outside};
 
-/// Points of a leaf, a multiple of them.
-const LEAF: usize = 64;
+/// Points of a leaf, a multiple of those that are looked at side by side.
+const LEAF: usize = 128;
+/// Distances that are computed at once.
+const TOGETHER: usize = 4;
+/// Queries that are best looked for together.
+pub const QUERIES: usize = SIDE;
+
 /// Some points, to look for neighbours among them.
 #[derive(Debug, Clone)]
 pub struct NeighbourIndex {
@@ -29,8 +37,9 @@ pub struct NeighbourIndex {
     /// What turning may lose of a coordinate in double precision.
     blur: f64,
     nodes: Vec<IndexNode>,
-    /// Lower and upper corner of every node's box.
-    boxes: Vec<(Coordinates, Coordinates)>,
+    /// Lower and upper corner of every node's box, coordinate by coordinate, filled up with zeros to whole looks.
+    low: Vec<f32>,
+    high: Vec<f32>,
     /// Turned points of all leaves, some side by side, coordinate by coordinate: the first coordinates, which most points are
     /// left out by, close together, and the rest.
     first_looks: Vec<LookedAt>,
@@ -45,8 +54,16 @@ struct IndexNode {
     blocks: std::ops::Range<usize>,
     // The least number of a point.
     least: u32,
-    // The second child; the first one follows its parent. Leaves have none.
-    second: Option<usize>,
+    // The children; leaves have none.
+    cut: Option<IndexCut>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct IndexCut {
+    // Points whose coordinate is below this belong to the first child, which follows its parent.
+    along: usize,
+    at: f64,
+    second: usize,
 }
 
 /// A neighbour: its squared distance and its number.
@@ -66,15 +83,25 @@ impl Among {
     pub const ALL: Self = Self { below: u32::MAX, except: None };
 }
 
+impl Among {
+    // Numbers below the first, and not the second.
+    fn numbers(self) -> (u32, u32) {
+        (self.below, self.except.unwrap_or(u32::MAX))
+    }
+}
+
 /// Room for a search, to be used again.
 #[derive(Debug, Default)]
 pub struct SearchRoom {
     turned: Vec<f64>,
-    query: Vec<[f32; LOOK]>,
-    sides: Vec<Coordinates>,
-    stack: Vec<(f32, usize)>,
-    leaf: Vec<(f32, u32)>,
-    near: NearCandidates,
+    // Turned queries one by one, in looks, and side by side, coordinate by coordinate.
+    queries: Vec<[f32; LOOK]>,
+    side_by_side: Vec<Coordinates>,
+    // Nodes to go to, with the squared distances of all queries to their boxes.
+    stack: Vec<(usize, Coordinates)>,
+    near: Vec<NearCandidates>,
+    // Exact distances and numbers.
+    sorted: Vec<u128>,
 }
 
 impl NeighbourIndex {
@@ -100,7 +127,8 @@ impl NeighbourIndex {
             centre,
             axes: axes.reversed_axes().as_standard_layout().into_owned(),
             nodes: Vec::new(),
-            boxes: Vec::new(),
+            low: Vec::new(),
+            high: Vec::new(),
             first_looks: Vec::new(),
             other_looks: Vec::new(),
             ids: Vec::new(),
@@ -122,13 +150,21 @@ impl NeighbourIndex {
         self.ids.iter().flatten().copied().filter(|id| *id != u32::MAX)
     }
 
+    /// The place of every point in that order.
+    pub(super) fn near_places(&self) -> Vec<u32> {
+        let mut places = vec![0; self.points.nrows()];
+        self.near_order().zip(0..).for_each(|(id, place)| places[id as usize] = place);
+        places
+    }
+
     // Adds the node of these points, and all below it.
     fn grow(&mut self, points: ArrayView2<'_, f64>, ids: &mut [u32]) {
         let (number, first) = (self.nodes.len(), self.ids.len());
         let least = ids.iter().copied().min().unwrap_or(u32::MAX);
-        self.nodes.push(IndexNode { blocks: first..first, least, second: None });
-        let width = self.centre.len().div_ceil(SIDE);
-        self.boxes.resize(self.boxes.len() + width, ([0.0; SIDE], [0.0; SIDE]));
+        self.nodes.push(IndexNode { blocks: first..first, least, cut: None });
+        let width = self.padded();
+        self.low.resize(self.low.len() + width, 0.0);
+        self.high.resize(self.high.len() + width, 0.0);
         if ids.len() <= LEAF {
             self.add_leaf(points, ids);
             self.enclose_points(number, points, ids);
@@ -139,19 +175,24 @@ impl NeighbourIndex {
             let middle = (ids.len() / 2).div_ceil(LEAF) * LEAF;
             let at = |id: u32| points[[id as usize, along]];
             ids.select_nth_unstable_by(middle, |a, b| at(*a).total_cmp(&at(*b)).then(a.cmp(b)));
-            let (low, high) = ids.split_at_mut(middle);
-            self.grow(points, low);
+            let cut = at(ids[middle]);
+            let (below, above) = ids.split_at_mut(middle);
+            self.grow(points, below);
             let second = self.nodes.len();
-            self.nodes[number].second = Some(second);
-            self.grow(points, high);
+            self.nodes[number].cut = Some(IndexCut { along, at: cut, second });
+            self.grow(points, above);
             for j in 0..width {
-                let (a, b) = (self.boxes[(number + 1) * width + j], self.boxes[second * width + j]);
-                let (low, high) = &mut self.boxes[number * width + j];
-                *low = std::array::from_fn(|i| a.0[i].min(b.0[i]));
-                *high = std::array::from_fn(|i| a.1[i].max(b.1[i]));
+                let children = ((number + 1) * width + j, second * width + j);
+                self.low[number * width + j] = self.low[children.0].min(self.low[children.1]);
+                self.high[number * width + j] = self.high[children.0].max(self.high[children.1]);
             }
         }
         self.nodes[number].blocks.end = self.ids.len();
+    }
+
+    // Coordinates, filled up to whole looks.
+    fn padded(&self) -> usize {
+        looks(self.centre.len()) * LOOK
     }
 
     fn add_leaf(&mut self, points: ArrayView2<'_, f64>, ids: &mut [u32]) {
@@ -171,14 +212,11 @@ impl NeighbourIndex {
 
     // The box of a leaf. It reaches from 0 to 0 in coordinates beyond the last, where queries are 0, too.
     fn enclose_points(&mut self, number: usize, points: ArrayView2<'_, f64>, ids: &[u32]) {
-        let d = points.ncols();
-        let width = d.div_ceil(SIDE);
-        for (place, (low, high)) in self.boxes[number * width..].iter_mut().enumerate() {
-            for (i, j) in (place * SIDE..((place + 1) * SIDE).min(d)).enumerate() {
-                let values = || ids.iter().map(|id| points[[*id as usize, j]] as f32);
-                low[i] = values().fold(f32::INFINITY, f32::min);
-                high[i] = values().fold(f32::NEG_INFINITY, f32::max);
-            }
+        let width = self.padded();
+        for j in 0..points.ncols() {
+            let values = || ids.iter().map(|id| points[[*id as usize, j]] as f32);
+            self.low[number * width + j] = values().fold(f32::INFINITY, f32::min);
+            self.high[number * width + j] = values().fold(f32::NEG_INFINITY, f32::max);
         }
     }
 
@@ -193,113 +231,150 @@ impl NeighbourIndex {
         found: &mut Vec<Neighbour>,
     ) {
         found.clear();
-        let d = self.centre.len();
-        if self.nodes.is_empty() || count == 0 {
-            return;
-        }
-        room.turn(query, &self.centre, &self.axes);
-        room.near.clear(count, room.turned.iter().map(|value| value * value).sum::<f64>().sqrt(), d, self.blur);
-        room.stack.clear();
-        room.stack.push((0.0, 0));
-        while let Some((bound, number)) = room.stack.pop() {
-            let node = &self.nodes[number];
-            if node.least >= among.below || bound > room.near.limit() {
-                continue;
-            }
-            let Some(second) = node.second else {
-                self.look(node, among, room);
-                continue;
-            };
-            let (first, second) = ((self.to_box(number + 1, room), number + 1), (self.to_box(second, room), second));
-            // The nearer one is on top.
-            room.stack.extend(if second.0 < first.0 { [first, second] } else { [second, first] });
-        }
-        found.extend(room.near.ids().iter().map(|id| (self.squared_distance(query, *id), *id)));
-        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        found.truncate(count);
+        self.nearest_to_each(&[(query, among)], count, room, |_, neighbours| found.extend(neighbours));
     }
 
-    /// The leaf that the query: `[D]` belongs to, or one nearby. Leaves that are near each other have similar numbers.
+    /// The same for some queries, [`QUERIES`] at most at a time, handed to `found` by their place.
+    pub fn nearest_to_each(
+        &self,
+        queries: &[(&[f64], Among)],
+        count: usize,
+        room: &mut SearchRoom,
+        mut found: impl FnMut(usize, &mut dyn Iterator<Item = Neighbour>),
+    ) {
+        for (block, queries) in queries.chunks(QUERIES).enumerate() {
+            if self.nodes.is_empty() || count == 0 {
+                (0..queries.len()).for_each(|place| found(block * QUERIES + place, &mut std::iter::empty()));
+                continue;
+            }
+            self.begin(queries, count, room);
+            self.go_down(queries, room);
+            for (place, (query, _)) in queries.iter().enumerate() {
+                room.near[place].keep_nearest(0);
+                room.sorted.clear();
+                for ids in room.near[place].ids().chunks(TOGETHER) {
+                    let distances = self.squared_distances(query, ids);
+                    // Bits of numbers that are not negative are in the order of the numbers.
+                    let key = |(distance, id): (f64, &u32)| u128::from(distance.to_bits()) << 32 | u128::from(*id);
+                    room.sorted.extend(distances.into_iter().zip(ids).map(key));
+                }
+                room.sorted.sort_unstable();
+                let neighbour = |key: &u128| (f64::from_bits((*key >> 32) as u64), *key as u32);
+                found(block * QUERIES + place, &mut room.sorted.iter().take(count).map(neighbour));
+            }
+        }
+    }
+
+    fn begin(&self, queries: &[(&[f64], Among)], count: usize, room: &mut SearchRoom) {
+        let (d, parts) = (self.centre.len(), looks(self.centre.len()));
+        room.queries.clear();
+        room.side_by_side.clear();
+        room.side_by_side.resize(self.padded(), [0.0; SIDE]);
+        room.near.resize_with(QUERIES, NearCandidates::default);
+        for (place, (query, among)) in queries.iter().enumerate() {
+            self.turn(query, &mut room.turned);
+            let value = |j: usize| room.turned.get(j).map_or(0.0, |value| *value as f32);
+            room.queries
+                .extend((0..parts).map(|part| -> [f32; LOOK] { std::array::from_fn(|j| value(part * LOOK + j)) }));
+            room.side_by_side.iter_mut().enumerate().for_each(|(j, side)| side[place] = value(j));
+            let from_centre = room.turned.iter().map(|value| value * value).sum::<f64>().sqrt();
+            room.near[place].clear(count, among.numbers(), from_centre, d, self.blur);
+        }
+    }
+
+    // All queries together: a node is left out when it is too far from each of them.
+    fn go_down(&self, queries: &[(&[f64], Among)], room: &mut SearchRoom) {
+        let SearchRoom { queries: looked_for, side_by_side, stack, near, .. } = room;
+        let parts = looks(self.centre.len());
+        // Nothing is near enough for a query that is not there.
+        let mut limits: Coordinates = std::array::from_fn(|i| if i < queries.len() { f32::INFINITY } else { -1.0 });
+        let below: [u32; SIDE] = std::array::from_fn(|i| queries.get(i).map_or(0, |(_, among)| among.below));
+        stack.clear();
+        stack.push((0, [0.0; SIDE]));
+        while let Some((number, bounds)) = stack.pop() {
+            let node = &self.nodes[number];
+            let wanted = |i: usize| bounds[i] <= limits[i] && node.least < below[i];
+            let mut left = (0..SIDE).fold(0_u32, |bits, i| bits | u32::from(wanted(i)) << i);
+            if left == 0 {
+                continue;
+            }
+            if let Some(cut) = node.cut {
+                let children = [number + 1, cut.second].map(|child| (child, self.to_box(child, side_by_side)));
+                // The nearer one is on top.
+                let [first, second] = children.map(|(_, bounds)| total(&bounds));
+                stack.extend(if second < first { children } else { [children[1], children[0]] });
+                continue;
+            }
+            let leaf = self.leaf_points(node);
+            while left != 0 {
+                let i = left.trailing_zeros() as usize % SIDE;
+                left &= left - 1;
+                look(&looked_for[i * parts..(i + 1) * parts], leaf, &mut near[i]);
+                limits[i] = near[i].limit();
+            }
+        }
+    }
+
+    fn leaf_points(&self, leaf: &IndexNode) -> LeafPoints<'_> {
+        let (blocks, others) = (leaf.blocks.clone(), looks(self.centre.len()) - 1);
+        LeafPoints {
+            first: &self.first_looks[blocks.clone()],
+            others: &self.other_looks[blocks.start * others..blocks.end * others],
+            ids: &self.ids[blocks],
+        }
+    }
+
+    /// The leaf that the query: `[D]` belongs to. Leaves that are near each other have similar numbers.
     pub(super) fn leaf(&self, query: &[f64], room: &mut SearchRoom) -> usize {
-        room.turn(query, &self.centre, &self.axes);
+        self.turn(query, &mut room.turned);
         let mut number = 0;
-        while let Some(second) = self.nodes.get(number).and_then(|node| node.second) {
-            let nearer = self.to_box(second, room) < self.to_box(number + 1, room);
-            number = if nearer { second } else { number + 1 };
+        while let Some(cut) = self.nodes.get(number).and_then(|node| node.cut) {
+            number = if room.turned[cut.along] < cut.at { number + 1 } else { cut.second };
         }
         number
     }
 
-    // The squared distance of the query to the box of a node.
-    fn to_box(&self, number: usize, room: &SearchRoom) -> f32 {
-        let width = self.centre.len().div_ceil(SIDE);
-        outside(&room.sides, &self.boxes[number * width..][..width])
+    // The squared distances of the queries to the box of a node.
+    fn to_box(&self, number: usize, queries: &[Coordinates]) -> Coordinates {
+        let corner = number * queries.len()..(number + 1) * queries.len();
+        outside(queries, &self.low[corner.clone()], &self.high[corner])
     }
 
-    // All points of a leaf.
-    fn look(&self, node: &IndexNode, among: Among, room: &mut SearchRoom) {
-        let SearchRoom { query, leaf, near, .. } = room;
-        leaf.clear();
-        let (blocks, others) = (node.blocks.clone(), looks(self.centre.len()) - 1);
-        let other_looks = &self.other_looks[blocks.start * others..blocks.end * others];
-        points_within(query, &self.first_looks[blocks.clone()], other_looks, &self.ids[blocks], near.limit(), leaf);
-        for (distance, id) in leaf.iter().filter(|(_, id)| *id < among.below && Some(*id) != among.except) {
-            near.insert(*distance, *id);
-        }
-    }
-
-    // The distance that counts.
-    fn squared_distance(&self, query: &[f64], id: u32) -> f64 {
-        let point = self.points.row(id as usize);
-        point.iter().zip(query).map(|(a, b)| (a - b) * (a - b)).sum()
-    }
-}
-
-impl SearchRoom {
-    fn turn(&mut self, query: &[f64], centre: &[f64], axes: &Array2<f64>) {
-        self.turned.clear();
-        self.turned.resize(centre.len(), 0.0);
-        for ((value, centre), axis) in query.iter().zip(centre).zip(axes.outer_iter()) {
+    fn turn(&self, query: &[f64], turned: &mut Vec<f64>) {
+        turned.clear();
+        turned.resize(self.centre.len(), 0.0);
+        for ((value, centre), axis) in query.iter().zip(&self.centre).zip(self.axes.outer_iter()) {
             let from_centre = value - centre;
-            self.turned.iter_mut().zip(axis).for_each(|(turned, axis)| *turned += axis * from_centre);
-        }
-        self.query.clear();
-        self.query.extend((0..looks(centre.len())).map(|look| filled_up(&self.turned, look)));
-        self.sides.clear();
-        self.sides.extend((0..centre.len().div_ceil(SIDE)).map(|side| filled_up(&self.turned, side)));
-    }
-}
-
-// The principal axes of points: [n, D] around their centre, as rows, the one with the largest spread first.
-fn principal_axes(points: ArrayView2<'_, f64>, centre: &[f64]) -> Result<Array2<f64>, GpError> {
-    // Some thousand points tell the axes well enough: any axes will do.
-    let step = points.nrows().div_ceil(4096).max(1);
-    let some = &points.slice(ndarray::s![..;step, ..]) - &ArrayView1::from(centre);
-    let mut moments = Array2::zeros((centre.len(), centre.len()));
-    add_gram(some.as_standard_layout().view(), moments.view_mut())?;
-    let mut axes = eigenvectors(moments)?;
-    axes.invert_axis(ndarray::Axis(0));
-    Ok(axes.as_standard_layout().into_owned())
-}
-
-fn turn(points: ArrayView2<'_, f64>, centre: &[f64], axes: &Array2<f64>) -> Result<Array2<f64>, GpError> {
-    let mut turned = Array2::zeros(points.dim());
-    let centred = &points - &ArrayView1::from(centre);
-    gemm_nt(1.0, centred.view(), axes.view(), 0.0, turned.view_mut())?;
-    Ok(turned)
-}
-
-// The variance of every coordinate of some points.
-fn spreads(points: ArrayView2<'_, f64>, ids: &[u32]) -> Vec<f64> {
-    let n = ids.len().max(1) as f64;
-    let (mut mean, mut spread) = (vec![0.0; points.ncols()], vec![0.0; points.ncols()]);
-    for id in ids {
-        mean.iter_mut().zip(points.row(*id as usize)).for_each(|(mean, value)| *mean += value / n);
-    }
-    for id in ids {
-        for ((spread, value), mean) in spread.iter_mut().zip(points.row(*id as usize)).zip(&mean) {
-            *spread += (value - mean) * (value - mean) / n;
+            turned.iter_mut().zip(axis).for_each(|(turned, axis)| *turned += axis * from_centre);
         }
     }
-    spread
+
+    // The distances that count, of some points at once: one sum alone waits for each of its additions.
+    fn squared_distances(&self, query: &[f64], ids: &[u32]) -> [f64; TOGETHER] {
+        let d = query.len();
+        let all = self.points.as_slice().unwrap_or_default();
+        let place = |i: usize| ids[i.min(ids.len() - 1)] as usize;
+        let points: [&[f64]; TOGETHER] = std::array::from_fn(|i| &all[place(i) * d..][..d]);
+        let mut sums = [0.0; TOGETHER];
+        for (c, own) in query.iter().enumerate() {
+            for (sum, point) in sums.iter_mut().zip(&points) {
+                let difference = point[c] - own;
+                *sum += difference * difference;
+            }
+        }
+        sums
+    }
+}
+
+// In halves: the processor adds lanes side by side.
+fn total(values: &Coordinates) -> f32 {
+    let mut sums = *values;
+    let mut half = SIDE / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] += sums[i + half];
+        }
+        half /= 2;
+    }
+    sums[0]
 }
