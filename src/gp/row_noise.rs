@@ -31,7 +31,7 @@ impl RowNoise {
             let mean = weights.mean().unwrap_or(1.0);
             weights / mean
         };
-        let differ = |weights: &Array1<f64>| weights.iter().any(|weight| *weight != weights[0]);
+        let differ = |weights: &Array1<f64>| weights.iter().any(|weight| weight.to_bits() != weights[0].to_bits());
         let known = known.filter(|known| known.iter().any(|variance| *variance != 0.0));
         Self { weights: weights.filter(differ).map(relative), known }
     }
