@@ -2,6 +2,10 @@
 //! of them are trained, from scratch and from that model. Processor time of training, and error on the same test rows.
 //!
 //!   cargo bench --bench start -- [METHOD…]       of `METHODS`, all by default; `STRIDE_BENCH_SEEDS=3` for fewer
+//!
+//! To choose settings, `STRIDE_BENCH_VALIDATION=1` takes the test rows away and tests on others, and `STRIDE_BENCH_STARTED`
+//! has further options of the started training, several of them with `;` between; `scratch` is one from scratch with another
+//! seed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a program for developers")]
 
 mod common;
@@ -24,50 +28,70 @@ const METHODS: [(&str, &str); 5] = [
     ("neighbours", "method: stride, top: { neighbours: 16 }"),
 ];
 
+/// Stands for a training from scratch with another seed.
+const SCRATCH: &str = "scratch";
+
 fn main() {
     // `cargo test --benches` only wants to know that it compiles.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
     let seeds: u64 = std::env::var("STRIDE_BENCH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5);
+    let validation = std::env::var("STRIDE_BENCH_VALIDATION").is_ok_and(|text| text == "1");
+    let tried = std::env::var("STRIDE_BENCH_STARTED").unwrap_or_default();
+    let tried: Vec<&str> = tried.split(';').map(str::trim).collect();
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     println!("energy, {seeds} divisions of its rows: 10 % test, 5 % of the others new");
     println!(
-        "{:<12} {:>26} {:>26} {:>8} {:>10}",
+        "{:<12} {:>26} {:>26} {:>8} {:>8}",
         "method", "from scratch: s, smse", "started: s, smse", "time", "error"
     );
     for (name, options) in METHODS.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|own| own == name))
     {
-        let mut sums = [0.0; 4];
+        let mut all = vec![Vec::new(); tried.len()];
         for seed in 0..seeds {
-            let found = compare(options, seed);
-            sums.iter_mut().zip(found).for_each(|(sum, value)| *sum += value / seeds as f64);
-            let [full, full_smse, warm, warm_smse] = found;
-            println!(
-                "  seed {seed:<5} {full:>14.2} {full_smse:>11.5} {warm:>14.2} {warm_smse:>11.5} {:>8.3} {:>10.3}",
-                warm / full,
-                warm_smse / full_smse
-            );
+            for (started, found) in compare(options, &tried, seed, validation).into_iter().enumerate() {
+                println!("  {seed:<10} {} {}", line(&found), tried[started]);
+                all[started].push(found);
+            }
         }
-        let [full, full_smse, warm, warm_smse] = sums;
-        println!(
-            "{name:<12} {full:>14.2} {full_smse:>11.5} {warm:>14.2} {warm_smse:>11.5} {:>8.3} {:>10.3}",
-            warm / full,
-            warm_smse / full_smse
-        );
+        for (started, found) in all.iter().enumerate() {
+            println!("{name:<12} {} {}", summary(found), tried[started]);
+        }
     }
 }
 
-/// Processor seconds and SMSE, from scratch and from a model of fewer rows.
-fn compare(options: &str, seed: u64) -> [f64; 4] {
+fn line([full, full_smse, warm, warm_smse]: &[f64; 4]) -> String {
+    let (time, error) = (warm / full, warm_smse / full_smse);
+    format!("{full:>14.2} {full_smse:>11.5} {warm:>14.2} {warm_smse:>11.5} {time:>8.3} {error:>8.3}")
+}
+
+/// Means, and the mean ratio of the errors with its standard error, over the divisions.
+fn summary(all: &[[f64; 4]]) -> String {
+    let count = all.len() as f64;
+    let mean = |of: &dyn Fn(&[f64; 4]) -> f64| all.iter().map(of).sum::<f64>() / count;
+    let means = std::array::from_fn(|place| mean(&|found| found[place]));
+    let ratio = |found: &[f64; 4]| (found[3] / found[1]).ln();
+    let centre = mean(&ratio);
+    let spread = (mean(&|found| (ratio(found) - centre).powi(2)) / (count - 1.0).max(1.0)).sqrt();
+    format!("{} (paired {:.3} ± {:.3})", line(&means), centre.exp(), centre.exp() * spread)
+}
+
+/// Processor seconds and SMSE, from scratch and from a model of fewer rows, with each of these further options.
+fn compare(options: &str, tried: &[&str], seed: u64, validation: bool) -> Vec<[f64; 4]> {
     let here = tempfile::tempdir().unwrap();
     let set = common::SETS.iter().find(|set| set.name == "energy").unwrap();
     let (x, y) = common::read(set);
     let order = permutation(&mut StreamKey::new(seed).with("rows").generator(), y.len());
-    let (test, rest) = order.split_at(y.len() / 10);
+    let (mut test, mut rest) = order.split_at(y.len() / 10);
+    let mut gone: &[usize] = &[];
+    if validation {
+        gone = test;
+        (test, rest) = rest.split_at(y.len() / 10);
+    }
     let new = &rest[..rest.len() / 20];
     for (file, left_out) in [("old", new), ("all", &[][..])] {
-        let rows: Vec<usize> = (0..y.len()).filter(|row| !left_out.contains(row)).collect();
+        let rows: Vec<usize> = (0..y.len()).filter(|row| !left_out.contains(row) && !gone.contains(row)).collect();
         let mut columns: Vec<(String, ArrayRef)> = (0..x.ncols())
             .map(|column| {
                 let values = Float64Array::from_iter_values(rows.iter().map(|row| x[[*row, column]]));
@@ -82,8 +106,16 @@ fn compare(options: &str, seed: u64) -> [f64; 4] {
     }
     run(here.path(), "old", seed, &format!("{options}, publish: model"), "before");
     let (full, full_smse) = run(here.path(), "all", seed, options, "full");
-    let (warm, warm_smse) = run(here.path(), "all", seed, &format!("{options}, start_from: model"), "warm");
-    [full, full_smse, warm, warm_smse]
+    let started = |(number, more): (usize, &&str)| {
+        let (seed, options) = match *more {
+            SCRATCH => (seed + 1000, options.to_owned()),
+            "" => (seed, format!("{options}, start_from: model")),
+            more => (seed, format!("{options}, start_from: model, {more}")),
+        };
+        let (warm, warm_smse) = run(here.path(), "all", seed, &options, &format!("warm{number}"));
+        [full, full_smse, warm, warm_smse]
+    };
+    tried.iter().enumerate().map(started).collect()
 }
 
 /// Processor seconds of training, and SMSE of the test rows.

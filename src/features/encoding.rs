@@ -1,6 +1,6 @@
 //! What feature columns become: fitted on the training rows of a fold, kept in the model, applied to any rows.
 
-use super::levels::LevelMeans;
+use super::levels::{LevelMeans, RowTargets};
 use super::parts::TimePart;
 use super::spec::{ColumnKind, FeatureColumn, Missing};
 use ndarray::{Array2, ArrayView2, Axis};
@@ -72,7 +72,13 @@ pub struct SeenValues {
 impl Encoding {
     /// Fits on training rows; `target` is what the model sees of it, `folds` are those in which means of levels are made.
     /// The second is what the training rows become: unlike other rows, they must not see their own targets.
-    pub fn fit(columns: &[FeatureColumn], rows: RawRows<'_>, target: &[f64], folds: &[usize]) -> (Self, Array2<f64>) {
+    pub fn fit<'t>(
+        columns: &[FeatureColumn],
+        rows: RawRows<'_>,
+        target: impl Into<RowTargets<'t>>,
+        folds: &[usize],
+    ) -> (Self, Array2<f64>) {
+        let target = target.into();
         let mut fitted: Vec<ColumnEncoding> = Vec::new();
         let mut encoded: Vec<Vec<f64>> = Vec::new();
         for (place, column) in columns.iter().enumerate() {
@@ -235,7 +241,7 @@ impl ColumnEncoding {
 }
 
 impl Encoder {
-    fn fit(column: &FeatureColumn, values: &[f64], texts: &[String], target: &[f64]) -> Self {
+    fn fit(column: &FeatureColumn, values: &[f64], texts: &[String], target: RowTargets<'_>) -> Self {
         match column.kind {
             ColumnKind::Number | ColumnKind::Boolean => Self::Value,
             ColumnKind::Timestamp => {

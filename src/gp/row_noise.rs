@@ -1,6 +1,8 @@
 //! Noise that differs from row to row: γ²/wᵢ + sᵢ², with weights w and known variances s².
+//!
+//! Sparse models see [`ScaledRows`]: rows multiplied such that they all have the same noise.
 
-use ndarray::{Array1, Axis};
+use ndarray::{Array1, ArrayView1, Axis};
 
 use super::GpError;
 
@@ -13,14 +15,25 @@ pub struct RowNoise {
     pub known: Option<Array1<f64>>,
 }
 
+/// Rows brought to one noise τ: with K_mn and y multiplied by √(τ/noise) row by row, all sums over rows are weighted ones.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ScaledRows {
+    /// Targets times their factors, `[n]`.
+    pub y: Array1<f64>,
+    /// √(τ/noiseᵢ), `[n]`.
+    pub factors: Vec<f64>,
+}
+
 impl RowNoise {
-    /// Weights that are 1 on average, and variances.
+    /// Weights that are 1 on average, and variances. Weights that are all the same are none, and so are variances of 0.
     pub fn new(weights: Option<Array1<f64>>, known: Option<Array1<f64>>) -> Self {
         let relative = |weights: Array1<f64>| {
             let mean = weights.mean().unwrap_or(1.0);
             weights / mean
         };
-        Self { weights: weights.map(relative), known }
+        let differ = |weights: &Array1<f64>| weights.iter().any(|weight| weight.to_bits() != weights[0].to_bits());
+        let known = known.filter(|known| known.iter().any(|variance| *variance != 0.0));
+        Self { weights: weights.filter(differ).map(relative), known }
     }
 
     /// Whether all rows have the same noise.
@@ -39,6 +52,11 @@ impl RowNoise {
         self.known.as_ref().map_or(own, |known| own + known[row])
     }
 
+    /// 1/wᵢ and sᵢ²: what multiplies γ², and what is added to it.
+    pub(crate) fn parts(&self, row: usize) -> (f64, f64) {
+        (1.0 / self.weight(row), self.known.as_ref().map_or(0.0, |known| known[row]))
+    }
+
     /// The mean known variance, 0 where nothing is known.
     pub fn mean_known(&self) -> f64 {
         self.known.as_ref().and_then(|known| known.mean()).unwrap_or(0.0)
@@ -49,6 +67,27 @@ impl RowNoise {
     pub fn select(&self, rows: &[usize]) -> Self {
         let of = |all: &Option<Array1<f64>>| all.as_ref().map(|all| all.select(Axis(0), rows));
         Self { weights: of(&self.weights), known: of(&self.known) }
+    }
+
+    /// τ, the noise that rows have once they are [scaled](Self::scaled), where that of a row of weight 1 is γ².
+    pub(crate) fn level(&self, noise: f64) -> f64 {
+        self.known.as_ref().map_or(noise, |_| noise + self.mean_known())
+    }
+
+    /// The part γ²/wᵢ of a row's noise variance, as a share of it.
+    pub(crate) fn own_share(&self, row: usize, noise: f64) -> f64 {
+        noise / self.weight(row) / self.variance(row, noise)
+    }
+
+    /// Rows with targets y: `[n]` brought to one noise; none where they have that already.
+    pub(crate) fn scaled(&self, y: ArrayView1<'_, f64>, noise: f64) -> Option<ScaledRows> {
+        let level = self.level(noise);
+        let factors = match (&self.weights, &self.known) {
+            (None, None) => return None,
+            (Some(weights), None) => weights.iter().map(|weight| weight.sqrt()).collect::<Vec<f64>>(),
+            _ => (0..y.len()).map(|row| (level / self.variance(row, noise)).sqrt()).collect(),
+        };
+        Some(ScaledRows { y: &y * &ArrayView1::from(&factors), factors })
     }
 
     /// √wᵢ, `[n]`, where there are weights.

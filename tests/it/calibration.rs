@@ -234,7 +234,7 @@ fn a_sparse_process_and_its_local_layer_leave_rows_out_by_their_definitions() {
     let mut k_mm = covariance(kernel, &hyper, z.view(), z.view());
     k_mm.diag_mut().iter_mut().for_each(|v| *v += JITTER * hyper.variance);
     let k_mn = covariance(kernel, &hyper, z.view(), x.view());
-    let refitted = refits((&k_mm, &k_mn), y.as_slice().unwrap(), (hyper.variance, hyper.noise));
+    let refitted = refits((&k_mm, &k_mn), y.as_slice().unwrap(), (hyper.variance, &|_| hyper.noise));
     close(&gp.left_out(x.view(), y.view(), &key).unwrap(), &refitted, 1e-7, "sparse");
 
     let options = LocalOptions { neighbours: 7, kernel: LocalKernel::Auto, rows: None, known_noise: false };
@@ -244,8 +244,13 @@ fn a_sparse_process_and_its_local_layer_leave_rows_out_by_their_definitions() {
     let residuals: Vec<f64> = refitted.iter().map(|(residual, _)| *residual).collect();
     let places = Places::stationary(&x / 1.2);
     let own = parts.hyper.row(0);
-    let layer =
-        Local { kernel: parts.kernel, hyper: Hyper::isotropic(own[0], own[1], own[2]), places: &places, y: &residuals };
+    let layer = Local {
+        kernel: parts.kernel,
+        hyper: Hyper::isotropic(own[0], own[1], own[2]),
+        places: &places,
+        y: &residuals,
+        noise: RowNoise::default(),
+    };
     let left_out = |row: usize| {
         let (mean, variance) = layer.given(places.at(row), &layer.neighbours(places.points.row(row), 7, Some(row)));
         (residuals[row] - mean, variance)

@@ -177,7 +177,8 @@ fn long(iterations: u32) -> (Sandbox, String) {
     (sandbox, expected)
 }
 
-fn checkpoint(sandbox: &Sandbox) -> Option<PathBuf> {
+/// The checkpoint that a run has written, if it has.
+pub fn checkpoint(sandbox: &Sandbox) -> Option<PathBuf> {
     let files = sandbox.files("results/checkpoints");
     let whole = files.iter().find(|name| !name.starts_with('.'))?;
     Some(sandbox.path("results/checkpoints").join(whole))

@@ -5,7 +5,7 @@ use ndarray::Array2;
 use serde_json::Value;
 use stride_pipe::eval::metrics::{Predictions, ScaledPredictions, evaluate};
 use stride_pipe::eval::transform::{Transform, TransformName};
-use stride_pipe::features::levels::LevelMeans;
+use stride_pipe::features::levels::{LevelMeans, RowTargets};
 use stride_pipe::features::{ColumnKind, Encoder, Encoding, FeatureColumn, Missing, RawRows};
 
 fn reference() -> Value {
@@ -125,6 +125,54 @@ fn no_training_row_sees_its_own_target() {
     let changed = LevelMeans::out_of_fold(&codes, &target, 9, &folds);
     assert_eq!(changed[17].to_bits(), encoded[17].to_bits());
     assert!(changed.iter().zip(&encoded).any(|(new, old)| new != old));
+}
+
+/// Weighted means, and the analysis of variance of rows whose variance is that within levels over their weight, by loops.
+#[test]
+fn weights_count_in_the_means_of_levels() {
+    const ROWS: usize = 80;
+    let codes: Vec<Option<usize>> =
+        (0..ROWS).map(|row| if row % 17 == 0 { None } else { Some((row * row + row) % 7) }).collect();
+    let target: Vec<f64> =
+        (0..ROWS).map(|row| ((row * 37) % 23) as f64 / 7.0 + ((row * row + row) % 7) as f64).collect();
+    let weights: Vec<f64> = (0..ROWS).map(|row| [0.2, 1.0, 2.5, 0.7][row % 4]).collect();
+    let folds: Vec<usize> = (0..ROWS).map(|row| (row * 3) % 5).collect();
+    let naive = |rows: &[usize]| {
+        let rows: Vec<usize> = rows.iter().copied().filter(|row| codes[*row].is_some()).collect();
+        let sum =
+            |rows: &[usize], of: &dyn Fn(usize) -> f64| rows.iter().map(|row| weights[*row] * of(*row)).sum::<f64>();
+        let mean = |rows: &[usize]| sum(rows, &|row| target[row]) / sum(rows, &|_| 1.0);
+        let levels: Vec<Vec<usize>> = (0..7)
+            .map(|level| rows.iter().copied().filter(|row| codes[*row] == Some(level)).collect::<Vec<_>>())
+            .filter(|rows| !rows.is_empty())
+            .collect();
+        let (all, overall, count) = (sum(&rows, &|_| 1.0), mean(&rows), levels.len() as f64);
+        let within = levels.iter().map(|own| sum(own, &|row| (target[row] - mean(own)).powi(2))).sum::<f64>();
+        let within = within / (rows.len() as f64 - count);
+        let between =
+            levels.iter().map(|own| sum(own, &|_| (mean(own) - overall).powi(2))).sum::<f64>() / (count - 1.0);
+        let squares: f64 = levels.iter().map(|own| sum(own, &|_| 1.0).powi(2)).sum();
+        let smoothing = within * (all - squares / all) / (count - 1.0) / (between - within);
+        let of = |level: Option<usize>| {
+            let own: Vec<usize> = rows.iter().copied().filter(|row| codes[*row] == level).collect();
+            (sum(&own, &|row| target[row]) + smoothing * overall) / (sum(&own, &|_| 1.0) + smoothing)
+        };
+        (0..7).map(|level| of(Some(level))).chain([overall, smoothing]).collect::<Vec<f64>>()
+    };
+    let targets = RowTargets { values: &target, weights: Some(&weights) };
+    let fitted = LevelMeans::fit(&codes, targets, 7);
+    let expected = naive(&(0..ROWS).collect::<Vec<_>>());
+    let found = [&fitted.means[..], &[fitted.overall, fitted.smoothing]].concat();
+    close(&found, &expected, 1e-12, "weighted");
+    let encoded = LevelMeans::out_of_fold(&codes, targets, 7, &folds);
+    for row in 0..ROWS {
+        let others = naive(&(0..ROWS).filter(|other| folds[*other] != folds[row]).collect::<Vec<_>>());
+        close(&[encoded[row]], &[others[codes[row].unwrap_or(7)]], 1e-12, "out of fold");
+    }
+    // Weights matter, ones do not.
+    let plain = LevelMeans::fit(&codes, &target, 7);
+    assert!((plain.means[2] - fitted.means[2]).abs() > 1e-3);
+    assert_eq!(LevelMeans::fit(&codes, RowTargets { values: &target, weights: Some(&[1.0; ROWS]) }, 7), plain);
 }
 
 #[test]

@@ -105,35 +105,40 @@ fn agree(all: &[(usize, DeepOptions)]) {
     for (number, options) in all {
         for width in if options.layers.architecture == Architecture::Composition { 1..=3 } else { 1..=1 } {
             let (problem, xi) = problem(options, 37, width, *number as u64);
-            let (at, gradient) = problem.value_and_gradient(&xi).unwrap();
-            assert_eq!(at, problem.value(&xi).unwrap());
-            for layer in 0..xi.len() {
-                let direction = normal_matrix(7 + layer as u64, xi[layer].nrows(), xi[layer].ncols());
-                let moved = |step: f64| {
-                    let mut xi = xi.clone();
-                    xi[layer].scaled_add(step, &direction);
-                    problem.value(&xi).unwrap().sampled
-                };
-                let difference = |h: f64| (moved(h) - moved(-h)) / (2.0 * h);
-                // Two steps, the error of second order taken away. From far to near: the map of an injective layer
-                // has a kink at u_min, which a long step may cross, and rounding spoils short ones where a covariance
-                // is ill-conditioned. A wrong gradient agrees with none.
-                let richardson = |h: f64| (4.0 * difference(h) - difference(2.0 * h)) / 3.0;
-                let expected = [3e-4, 3e-5, 3e-6].map(richardson);
-                let found: f64 = (&gradient[layer] * &direction).sum();
-                let scale = gradient[layer].iter().map(|g| g.abs()).sum::<f64>().max(1.0);
-                // A bound subtracts what is left of variances, and is as much less smooth to rounding.
-                let allowed = if options.em.objective == Some(EmObjective::Paper) { 1e-6 } else { 2e-5 };
-                assert!(
-                    expected.iter().any(|expected| (found - expected).abs() < allowed * scale),
-                    "{:?} {:?} {:?} {:?} {} layers, width {width}, layer {layer}: {found} against {expected:?}",
-                    options.em.objective,
-                    options.layers.architecture,
-                    options.layers.hidden,
-                    options.layers.prior_mean,
-                    options.layers.layers,
-                );
-            }
+            agrees(options, &problem, &xi, width);
         }
+    }
+}
+
+/// Whether the gradient of the density is that of central differences.
+pub fn agrees(options: &DeepOptions, problem: &DeepProblem, xi: &[Array2<f64>], width: usize) {
+    let (at, gradient) = problem.value_and_gradient(xi).unwrap();
+    assert_eq!(at, problem.value(xi).unwrap());
+    for layer in 0..xi.len() {
+        let direction = normal_matrix(7 + layer as u64, xi[layer].nrows(), xi[layer].ncols());
+        let moved = |step: f64| {
+            let mut xi = xi.to_vec();
+            xi[layer].scaled_add(step, &direction);
+            problem.value(&xi).unwrap().sampled
+        };
+        let difference = |h: f64| (moved(h) - moved(-h)) / (2.0 * h);
+        // Two steps, the error of second order taken away. From far to near: the map of an injective layer
+        // has a kink at u_min, which a long step may cross, and rounding spoils short ones where a covariance
+        // is ill-conditioned. A wrong gradient agrees with none.
+        let richardson = |h: f64| (4.0 * difference(h) - difference(2.0 * h)) / 3.0;
+        let expected = [3e-4, 3e-5, 3e-6].map(richardson);
+        let found: f64 = (&gradient[layer] * &direction).sum();
+        let scale = gradient[layer].iter().map(|g| g.abs()).sum::<f64>().max(1.0);
+        // A bound subtracts what is left of variances, and is as much less smooth to rounding.
+        let allowed = if options.em.objective == Some(EmObjective::Paper) { 1e-6 } else { 2e-5 };
+        assert!(
+            expected.iter().any(|expected| (found - expected).abs() < allowed * scale),
+            "{:?} {:?} {:?} {:?} {} layers, width {width}, layer {layer}: {found} against {expected:?}",
+            options.em.objective,
+            options.layers.architecture,
+            options.layers.hidden,
+            options.layers.prior_mean,
+            options.layers.layers,
+        );
     }
 }

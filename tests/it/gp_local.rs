@@ -15,6 +15,7 @@ use stride_pipe::gp::neighbours::{LocalFit, LocalKernel, LocalOptions, LocalPart
 use stride_pipe::gp::observer::Silent;
 use stride_pipe::gp::predict::Prediction;
 use stride_pipe::gp::random::{StreamKey, below, sample_without_replacement};
+use stride_pipe::gp::row_noise::RowNoise;
 use stride_pipe::gp::sparse::{JITTER, SparseGp};
 
 const ACA: HiddenOptions = aca(8, 1e-9);
@@ -55,17 +56,24 @@ fn above_a_sparse_process_it_is_that_of_the_definition() {
     let (x, y) = waves(31, N, 2);
     let targets = y.as_slice().unwrap();
     let stars = concatenate(Axis(0), &[(normal_matrix(32, 20, 2) * 1.5).view(), x.slice(s![..5, ..])]).unwrap();
-    for kernel in [Kernel::Rbf, Kernel::Matern32] {
+    let weights = Array1::from_shape_fn(N, |row| [1.0, 2.0, 0.4][row % 3]);
+    let known = Array1::from_shape_fn(N, |row| [0.0, 0.3, 0.02, 0.1][row % 4]);
+    let noises =
+        [RowNoise::default(), RowNoise::new(Some(weights.clone()), None), RowNoise::new(Some(weights), Some(known))];
+    for (kernel, noise) in
+        [Kernel::Rbf, Kernel::Matern32].into_iter().flat_map(|kernel| noises.each_ref().map(|noise| (kernel, noise)))
+    {
         for lengths in [vec![1.1], vec![0.8, 1.7]] {
             for (own, kept) in
                 [(LocalKernel::Given(Kernel::Rbf), None), (LocalKernel::Auto, None), (LocalKernel::Auto, Some(33))]
             {
-                let label = format!("{kernel} {lengths:?} {own:?} {kept:?}");
+                let label = format!("{kernel} {lengths:?} {own:?} {kept:?} {noise:?}");
                 let hyper = Hyper { variance: 1.4, lengths: lengths.clone(), noise: 0.2 };
-                let global = SparseGp::condition(x.view(), y.view(), kernel, &hyper, &rows, JITTER).unwrap();
+                let data = (x.view(), y.view(), noise);
+                let global = SparseGp::condition_with(data, kernel, &hyper, &rows, JITTER).unwrap();
                 let options = local(7, own, kept);
                 let (gp, quality) =
-                    global.with_local(x.view(), y.view(), &options, &StreamKey::new(1), &mut Silent).unwrap();
+                    global.with_local_from(data, &options, None, &StreamKey::new(1), &mut Silent).unwrap();
                 assert!(quality.is_better(), "{label}: {quality:?}");
                 let parts = gp.parts().local.as_ref().unwrap();
                 let kept: Vec<usize> =
@@ -76,7 +84,8 @@ fn above_a_sparse_process_it_is_that_of_the_definition() {
                 let mut k_mm = covariance(kernel, &hyper, z.view(), z.view());
                 k_mm.diag_mut().iter_mut().for_each(|v| *v += JITTER * hyper.variance);
                 let k_mn = covariance(kernel, &hyper, z.view(), x.view());
-                let left_out = refits((&k_mm, &k_mn), targets, (hyper.variance, hyper.noise));
+                let own_noise = |row: usize| noise.variance(row, hyper.noise);
+                let left_out = refits((&k_mm, &k_mn), targets, (hyper.variance, &own_noise));
                 let residuals: Vec<f64> = kept.iter().map(|row| left_out[*row].0).collect();
                 let error = relative_error(&parts.residuals, &residuals);
                 assert!(error < 1e-8, "{label}: residuals {error:e}");
@@ -88,12 +97,19 @@ fn above_a_sparse_process_it_is_that_of_the_definition() {
                     x / &ArrayView1::from(&if lengths.len() == 1 { vec![lengths[0]; 2] } else { lengths.clone() })
                 };
                 let places = Places::stationary(scaled(&parts.x));
-                let layer = Local { kernel: parts.kernel, hyper: hyper_of(parts, 0), places: &places, y: &residuals };
+                let (kernel_of, noise_of) = (parts.kernel, noise.select(&kept));
+                let layer = Local {
+                    kernel: kernel_of,
+                    hyper: hyper_of(parts, 0),
+                    places: &places,
+                    y: &residuals,
+                    noise: noise_of,
+                };
                 let with = layer.leave_one_out(7);
                 assert!((quality.with - with).abs() < 1e-7, "{label}: {} for {with}", quality.with);
                 assert_eq!(gp.noise(), layer.hyper.noise);
 
-                let means = global_means(kernel, &hyper, (&z, &k_mm, &k_mn), targets, &stars);
+                let means = global_means(kernel, &hyper, (&z, &k_mm, &k_mn), (targets, &own_noise), &stars);
                 let (more, variance): (Vec<f64>, Vec<f64>) =
                     scaled(&stars).outer_iter().map(|star| layer.predict((star, 1.0), 7)).unzip();
                 let expected = (means.iter().zip(more).map(|(a, b)| a + b).collect(), variance);
@@ -107,17 +123,18 @@ fn above_a_sparse_process_it_is_that_of_the_definition() {
     }
 }
 
-// Regression on inducing points z: K_*m (K_mm + K_mn K_nm/γ²)⁻¹ K_mn y/γ².
+// Regression on inducing points z: K_*m (K_mm + K_mn D⁻¹ K_nm)⁻¹ K_mn D⁻¹ y, with the noise D of the rows.
 fn global_means(
     k: Kernel,
     hyper: &Hyper,
     (z, k_mm, k_mn): (&Array2<f64>, &Array2<f64>, &Array2<f64>),
-    y: &[f64],
+    (y, noise): (&[f64], &dyn Fn(usize) -> f64),
     stars: &Array2<f64>,
 ) -> Vec<f64> {
-    let a = k_mm + &(k_mn.dot(&k_mn.t()) / hyper.noise);
-    let lower = crate::naive::cholesky(&a);
-    let b = k_mn.dot(&ArrayView1::from(y)) / hyper.noise;
+    let mut divided = k_mn.clone();
+    divided.columns_mut().into_iter().enumerate().for_each(|(row, mut column)| column /= noise(row));
+    let lower = crate::naive::cholesky(&(k_mm + &divided.dot(&k_mn.t())));
+    let b = divided.dot(&ArrayView1::from(y));
     let right = crate::naive::solve_lower(&lower, b.view());
     let mean = |star: ArrayView1<f64>| {
         let cross = z.outer_iter().map(|z| kernel(k, hyper, z, star)).collect::<Array1<f64>>();
@@ -199,7 +216,7 @@ fn above_a_mixture_it_is_that_of_the_definition() {
             let mut k_mm = submatrix(&k, &state.inducing, &state.inducing);
             k_mm.diag_mut().iter_mut().for_each(|v| *v += state.jitter * top.variance);
             let k_mn = submatrix(&k, &state.inducing, &every);
-            let left_out = refits((&k_mm, &k_mn), targets, (top.variance, top.noise));
+            let left_out = refits((&k_mm, &k_mn), targets, (top.variance, &|_| top.noise));
             let residuals: Vec<f64> = left_out.iter().map(|(residual, _)| *residual).collect();
             let error = relative_error(parts.residuals.row(number), &residuals);
             assert!(error < tolerance, "{label}: residuals {error:e}");
@@ -207,7 +224,8 @@ fn above_a_mixture_it_is_that_of_the_definition() {
 
             let places = Places::of(&deep, &x, &deep.inputs_at(&layers, &x));
             let hyper = hyper_of(parts, number);
-            let layer = Local { kernel: parts.kernel, hyper, places: &places, y: &residuals };
+            let layer =
+                Local { kernel: parts.kernel, hyper, places: &places, y: &residuals, noise: RowNoise::default() };
             with += layer.leave_one_out(6);
             let cross = deep.top_cross(&layers, &stars, top);
             let inducing = Some((&state.inducing[..], state.jitter * top.variance));
@@ -254,8 +272,13 @@ fn as_a_top_layer_it_is_that_of_the_definition() {
                 let layers = deep.layers(&particle.xi);
                 let places = Places::of(&deep, &x, &deep.inputs_at(&layers, &x));
                 let at = Places::of(&deep, &stars, &deep.inputs_at(&layers, &stars));
-                let layer =
-                    Local { kernel: Kernel::Matern32, hyper: own.clone(), places: &places, y: y.as_slice().unwrap() };
+                let layer = Local {
+                    kernel: Kernel::Matern32,
+                    hyper: own.clone(),
+                    places: &places,
+                    y: y.as_slice().unwrap(),
+                    noise: RowNoise::default(),
+                };
                 all.push((0..stars.nrows()).map(|star| layer.predict(at.at(star), count as usize)).unzip());
                 if count as usize >= N && architecture != Architecture::Convolution {
                     // The exact posterior at the warped rows.

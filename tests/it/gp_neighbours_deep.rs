@@ -13,6 +13,7 @@ use stride_pipe::gp::deep::{
 use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::observer::Silent;
 use stride_pipe::gp::random::{StreamKey, permutation};
+use stride_pipe::gp::row_noise::RowNoise;
 use stride_pipe::gp::sparse::JITTER;
 
 const ACA: HiddenOptions = aca(9, 1e-9);
@@ -79,7 +80,7 @@ fn vecchia(
     let deep = naive(options, x, &START, problem);
     let places = |xi: &[Array2<f64>]| Places::of(&deep, x, deep.layers(xi).inputs.last().unwrap());
     let (before, now) = (places(xi_0), places(xi));
-    let local = Local { kernel: top, hyper: problem.hyper().clone(), places: &now, y };
+    let local = Local { kernel: top, hyper: problem.hyper().clone(), places: &now, y, noise: RowNoise::default() };
     let order = permutation(&mut key.with("deep").with("order").generator(), y.len());
     let ordered = before.points.select(Axis(0), &order);
     let density = |position: usize| {
@@ -177,7 +178,7 @@ fn every_architecture_starts_as_the_same_process() {
             let numbers = &other.parts().local.as_ref().unwrap().hyper;
             let hyper = Hyper::isotropic(numbers[[0, 0]], numbers[[0, 1]], numbers[[0, 2]]);
             let places = Places::stationary(x.clone());
-            let local = Local { kernel, hyper, places: &places, y: y.as_slice().unwrap() };
+            let local = Local { kernel, hyper, places: &places, y: y.as_slice().unwrap(), noise: RowNoise::default() };
             let (mean, variance): (Vec<f64>, Vec<f64>) =
                 stars.outer_iter().map(|star| local.predict((star, 1.0), 12)).unzip();
             let error = relative_error(&found.mean, &mean);

@@ -79,6 +79,8 @@ mod readable;
 mod readers;
 mod report;
 mod resume;
+mod row_noise;
+mod row_noise_runs;
 mod run;
 mod runs;
 mod sandbox;

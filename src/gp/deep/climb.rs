@@ -33,7 +33,8 @@ impl DeepFit<'_> {
             self.problem.design.top_kernel = start.top.kernel.after(earlier.kernel);
             return Ok(());
         }
-        let (kernel, mut hyper) = start.top(x, y, &self.problem.start, self.key, observer)?;
+        let rows = (x, y, &self.problem.noise);
+        let (kernel, mut hyper) = start.top(rows, &self.problem.start, self.key, observer)?;
         if self.options.layers.architecture == Architecture::Convolution {
             // Local lengths start at the fitted one; that of the layer is a multiple of them.
             hyper.lengths[0] /= self.problem.design.start_length;

@@ -18,6 +18,7 @@ use crate::gp::hyper::SoftBounds;
 use crate::gp::inducing::Choice;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
+use crate::gp::row_noise::RowNoise;
 use crate::gp::warm::WarmStart;
 
 /// A fit that is under way.
@@ -68,7 +69,7 @@ impl Stretch {
 impl<'a> DeepFit<'a> {
     /// Everything before the first EM iteration, or as it was at a checkpoint.
     pub fn new(
-        (x, y): (ArrayView2<'a, f64>, ArrayView1<'a, f64>),
+        (x, y, noise): (ArrayView2<'a, f64>, ArrayView1<'a, f64>, &RowNoise),
         options: &'a DeepOptions,
         key: &'a StreamKey,
         resume: Option<Checkpoint>,
@@ -76,16 +77,19 @@ impl<'a> DeepFit<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Self, GpError> {
         exact::check_training(x, y)?;
+        noise.check(x.nrows())?;
         options.check(x.ncols())?;
         let mut problem = if let Some(state) = &resume {
             DeepProblem::new(x, y, options, &state.start, state.points())?
         } else if let Some(warm) = warm {
-            warm::problem((x, y), options, warm, key, observer)?
+            warm::problem((x, y, noise), options, warm, key, observer)?
         } else {
-            let (start, inducing, jitter) = options.start.fit((x, y), options.objective().penalty(), key, observer)?;
+            let penalty = options.objective().penalty();
+            let (start, inducing, jitter) = options.start.fit((x, y, noise), penalty, key, observer)?;
             let pivots = Err(pivot_rows(key, x.nrows()));
             DeepProblem::new(x, y, options, &start, SupportPoints { inducing, pivots, jitter })?
         };
+        problem.set_noise(noise.clone());
         if let Some(state) = &resume {
             state.hyper.check(1)?;
             problem.set_hyper(state.hyper.clone());

@@ -16,6 +16,7 @@ use crate::gp::inducing::{Choice, Member};
 use crate::gp::kernel::{Free, Hyper};
 use crate::gp::neighbours::NeighbourLists;
 use crate::gp::observer::{Observer, TracePoint};
+use crate::gp::row_noise::{RowNoise, ScaledRows};
 use crate::gp::sparse::{Level, Penalty, State};
 
 /// Moving the hyper-parameters a little in every M step is enough: the next one goes on from there.
@@ -28,6 +29,7 @@ pub(super) struct Held<'a> {
     pub x: ArrayView2<'a, f64>,
     /// Targets, `[n]`.
     pub y: ArrayView1<'a, f64>,
+    pub noise: &'a RowNoise,
     /// Inputs of the top layer, `[n, D]`, of every particle.
     pub inputs: Vec<Array2<f64>>,
     /// Relative to σ².
@@ -45,8 +47,15 @@ impl Held<'_> {
         self.neighbours.and_then(|all| all.lists.get(particle)).map(Arc::as_ref)
     }
 
-    fn covariances(&self, hyper: &Hyper) -> Result<Vec<Warped>, GpError> {
-        self.inputs.par_iter().map(|inputs| self.design.top(self.x, inputs.view(), hyper)).collect()
+    /// The top covariance of a particle, for rows brought to one noise if they have not the same.
+    pub fn covariance(
+        &self,
+        inputs: &Array2<f64>,
+        hyper: &Hyper,
+        scaled: Option<&ScaledRows>,
+    ) -> Result<Warped, GpError> {
+        let covariance = self.design.top(self.x, inputs.view(), hyper)?;
+        Ok(covariance.multiplied(scaled.map(|scaled| scaled.factors.clone())))
     }
 
     /// Exchanges inducing points so many times; the new ones.
@@ -58,16 +67,22 @@ impl Held<'_> {
         steps: usize,
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, GpError> {
-        let covariances = self.covariances(hyper)?;
-        let level = Level { noise: hyper.noise, jitter: self.jitter };
+        let scaled = self.noise.scaled(self.y, hyper.noise);
+        let y = scaled.as_ref().map_or(self.y, |scaled| scaled.y.view());
+        let covariances: Vec<Warped> = self
+            .inputs
+            .par_iter()
+            .map(|inputs| self.covariance(inputs, hyper, scaled.as_ref()))
+            .collect::<Result<_, _>>()?;
+        let level = Level { noise: self.noise.level(hyper.noise), jitter: self.jitter };
         let mut members: Vec<Member<'_, Warped>> = covariances
             .par_iter()
             .map(|covariance| {
-                let state = State::with_penalty(covariance, self.y, inducing, level, self.penalty)?;
+                let state = State::with_penalty(covariance, y, inducing, level, self.penalty)?;
                 Ok(Member { covariance, state })
             })
             .collect::<Result<_, GpError>>()?;
-        choice.exchange(&mut members, steps, observer)?;
+        Choice { y, ..choice.clone() }.exchange(&mut members, steps, observer)?;
         Ok(members.first().map_or_else(Vec::new, |member| member.state.rows().to_vec()))
     }
 
@@ -151,7 +166,12 @@ mod tests {
     use crate::gp::sparse::{JITTER, SparseOptions};
 
     // Derivatives by log σ², log λ and log γ² against central differences.
-    fn agree(architecture: Architecture, start: &Start, inducing: &[usize], penalty: Penalty) -> Result<(), GpError> {
+    fn agree(
+        architecture: Architecture,
+        (start, noise): (&Start, &RowNoise),
+        inducing: &[usize],
+        penalty: Penalty,
+    ) -> Result<(), GpError> {
         let convolution = architecture == Architecture::Convolution;
         let design = Design {
             architecture,
@@ -173,7 +193,7 @@ mod tests {
             if convolution { Array2::from_shape_fn((40, 1), |(i, _)| 0.5 + 0.05 * i as f64) } else { x.clone() };
         let (inputs, top) = (vec![inputs], start.top());
         let (design, jitter) = (&design, JITTER);
-        let held = Held { design, x: x.view(), y: y.view(), inputs, jitter, top, penalty, neighbours: None };
+        let held = Held { design, x: x.view(), y: y.view(), noise, inputs, jitter, top, penalty, neighbours: None };
         let at = Hyper::isotropic(1.4, 0.9, 0.05).to_log();
         let evaluate = |theta: &[f64]| top.objective(&held, 0, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
         let gradient = evaluate(&at)?.gradient;
@@ -195,10 +215,20 @@ mod tests {
     #[test]
     fn hyperparameters_climb_along_the_gradient() -> Result<(), GpError> {
         let rows = [1, 9, 14, 22, 30, 37];
+        let weights = ndarray::Array1::from_shape_fn(40, |row| [0.5, 1.0, 2.0][row % 3]);
+        let known = ndarray::Array1::from_shape_fn(40, |row| [0.0, 0.02, 0.1, 0.3][row % 4]);
+        let noises = [
+            RowNoise::default(),
+            RowNoise::new(Some(weights.clone()), None),
+            RowNoise::new(None, Some(known.clone())),
+            RowNoise::new(Some(weights), Some(known)),
+        ];
         for architecture in [Architecture::Composition, Architecture::Convolution] {
-            agree(architecture, &Start::Exact(ExactOptions::default()), &[], Penalty::Linear)?;
-            for penalty in [Penalty::Linear, Penalty::Trace, Penalty::Tight] {
-                agree(architecture, &Start::Sparse(SparseOptions::default()), &rows, penalty)?;
+            for noise in &noises {
+                agree(architecture, (&Start::Exact(ExactOptions::default()), noise), &[], Penalty::Linear)?;
+                for penalty in [Penalty::Linear, Penalty::Trace, Penalty::Tight] {
+                    agree(architecture, (&Start::Sparse(SparseOptions::default()), noise), &rows, penalty)?;
+                }
             }
         }
         Ok(())

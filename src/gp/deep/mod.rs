@@ -41,6 +41,7 @@ use super::GpError;
 use super::kernel::Kernel;
 use super::observer::{Observer, Phase};
 use super::random::StreamKey;
+use super::row_noise::RowNoise;
 use super::warm::WarmStart;
 use em::DeepFit;
 
@@ -70,13 +71,13 @@ pub fn fit(
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<DeepGp, GpError> {
-    fit_from((x, y), options, None, key, resume, observer)
+    fit_from((x, y, &RowNoise::default()), options, None, key, resume, observer)
 }
 
-/// The same from an earlier model with hidden layers of the same kind: its hyper-parameters, inducing points and hidden
-/// layers.
+/// The same with noise that differs from row to row, and from an earlier model with hidden layers of the same kind: its
+/// hyper-parameters, inducing points and hidden layers.
 pub fn fit_from(
-    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     options: &DeepOptions,
     warm: Option<&WarmStart>,
     key: &StreamKey,
@@ -84,21 +85,22 @@ pub fn fit_from(
     observer: &mut dyn Observer,
 ) -> Result<DeepGp, GpError> {
     let Some(start) = options.start.neighbours() else {
-        return Ok(fit_rows((x, y), options, warm, key, resume, observer)?.0);
+        return Ok(fit_rows((x, y, noise), options, warm, key, resume, observer)?.0);
     };
     // Hidden layers that were trained on the likelihood of neighbours make these look too much alike: what a prediction
     // may expect of them is measured on rows that training has not seen.
     let held_out = NeighbourStart::held_out(x.nrows(), key);
     let seen: Vec<usize> = (0..x.nrows()).filter(|row| held_out.binary_search(row).is_err()).collect();
     let (x_seen, y_seen) = (x.select(Axis(0), &seen), y.select(Axis(0), &seen));
-    let (gp, kernel) = fit_rows((x_seen.view(), y_seen.view()), options, warm, key, resume, observer)?;
+    let of_seen = noise.select(&seen);
+    let (gp, kernel) = fit_rows((x_seen.view(), y_seen.view(), &of_seen), options, warm, key, resume, observer)?;
     let earlier = warm.and_then(|warm| warm.local.as_ref());
-    gp.with_neighbours((x, y), (kernel, earlier), &held_out, &start.predictions, &key.with("local"), observer)
+    gp.with_neighbours((x, y, noise), (kernel, earlier), &held_out, &start.predictions, &key.with("local"), observer)
 }
 
 // The model, and the covariance function of its top layer.
 fn fit_rows(
-    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    rows: (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     options: &DeepOptions,
     warm: Option<&WarmStart>,
     key: &StreamKey,
@@ -106,7 +108,7 @@ fn fit_rows(
     observer: &mut dyn Observer,
 ) -> Result<(DeepGp, Kernel), GpError> {
     let warm = warm.and_then(|warm| Some((warm, warm.deep.as_ref()?)));
-    let mut fit = DeepFit::new((x, y), options, key, resume, warm, observer)?;
+    let mut fit = DeepFit::new(rows, options, key, resume, warm, observer)?;
     fit.run(observer)?;
     observer.phase(Phase::Condition);
     Ok((DeepGp::new(&fit)?, fit.problem.design.top_kernel))

@@ -17,6 +17,7 @@ use crate::gp::kernel::{Covariance, Hyper};
 use crate::gp::linalg::raised;
 use crate::gp::neighbours::Places;
 use crate::gp::random::StreamKey;
+use crate::gp::row_noise::{RowNoise, ScaledRows};
 use crate::gp::sparse::Level;
 
 /// The log-likelihood of whitened hidden variables, for some training rows.
@@ -25,6 +26,9 @@ pub struct DeepProblem {
     pub(super) design: Design,
     pub(super) rows: TrainingRows,
     pub(super) y: Array1<f64>,
+    pub(super) noise: RowNoise,
+    /// Rows brought to one noise, where they have not the same.
+    scaled: Option<ScaledRows>,
     pub(super) hidden: HiddenLayers,
     pub(super) top: &'static dyn TopLayer,
     pub(super) objective: EmObjective,
@@ -83,6 +87,8 @@ impl DeepProblem {
         let (hidden, jitter) = raising(points.jitter, build)?;
         Ok(Self {
             y: y.to_owned(),
+            noise: RowNoise::default(),
+            scaled: None,
             top: options.start.top(),
             objective: options.objective(),
             start: start.clone(),
@@ -122,7 +128,21 @@ impl DeepProblem {
 
     /// The same with other hyper-parameters of the top layer.
     pub fn set_hyper(&mut self, hyper: Hyper) {
+        let moved = hyper.noise.to_bits() != self.hyper.noise.to_bits();
         self.hyper = hyper;
+        if moved && self.noise.known.is_some() {
+            self.scale_rows();
+        }
+    }
+
+    /// The same with noise that differs from row to row.
+    pub fn set_noise(&mut self, noise: RowNoise) {
+        self.noise = noise;
+        self.scale_rows();
+    }
+
+    fn scale_rows(&mut self) {
+        self.scaled = self.noise.scaled(self.y.view(), self.hyper.noise);
     }
 
     /// Hyper-parameters of the top layer.
@@ -175,12 +195,14 @@ impl DeepProblem {
             design: &self.design,
             rows: &self.rows,
             y: self.y.view(),
+            noise: &self.noise,
+            scaled: self.scaled.as_ref(),
             hidden: &self.hidden,
             hyper: &self.hyper,
             top: self.top,
             inducing: &self.inducing,
             inducing_rows: self.hidden.list(&self.rows, &self.inducing),
-            level: Level { noise: self.hyper.noise, jitter: self.jitter },
+            level: Level { noise: self.noise.level(self.hyper.noise), jitter: self.jitter },
             objective: self.objective,
             neighbours: neighbours.map(Arc::as_ref),
             room: self.neighbours.as_ref().map(|all| all.room.as_ref()),
@@ -194,6 +216,7 @@ impl DeepProblem {
             design: &self.design,
             x: self.rows.x.view(),
             y: self.y.view(),
+            noise: &self.noise,
             inputs: all_xi.par_iter().map(|xi| target.all_inputs(xi)).collect::<Result<_, _>>()?,
             jitter: self.jitter,
             top: self.top,

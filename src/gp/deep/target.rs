@@ -11,6 +11,7 @@ use crate::gp::GpError;
 use crate::gp::kernel::Hyper;
 use crate::gp::linalg::{TILE, for_row_blocks};
 use crate::gp::neighbours::{AdjointRoom, NeighbourLists};
+use crate::gp::row_noise::{RowNoise, ScaledRows};
 use crate::gp::sparse::Level;
 
 /// The log density of the targets at some ξ.
@@ -61,6 +62,9 @@ pub(super) struct Target<'a> {
     pub rows: &'a TrainingRows,
     /// Targets, `[n]`.
     pub y: ArrayView1<'a, f64>,
+    pub noise: &'a RowNoise,
+    /// Rows brought to one noise, that of the level, where they have not the same.
+    pub scaled: Option<&'a ScaledRows>,
     pub hidden: &'a HiddenLayers,
     /// Of the top layer.
     pub hyper: &'a Hyper,
@@ -76,7 +80,12 @@ pub(super) struct Target<'a> {
     pub room: Option<&'a AdjointRoom>,
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    /// Targets of rows brought to one noise, `[n]`, and what these rows are multiplied by, if they are.
+    pub fn scaled(&self) -> (ArrayView1<'a, f64>, Option<&'a [f64]>) {
+        self.scaled.map_or((self.y, None), |scaled| (scaled.y.view(), Some(&scaled.factors[..])))
+    }
+
     /// Hidden layers at the anchors.
     pub fn prepare(&self, xi: &[Array2<f64>]) -> Result<Prepared, GpError> {
         self.hidden.prepare(self.design, xi)

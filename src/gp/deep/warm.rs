@@ -15,6 +15,7 @@ use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Hyperparameters};
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::StreamKey;
+use crate::gp::row_noise::RowNoise;
 use crate::gp::scaling::Rescaling;
 use crate::gp::sparse::{self, JITTER, SparseOptions};
 use crate::gp::warm::{WarmStart, nearest_rows};
@@ -100,7 +101,7 @@ impl DeepStart {
 
 /// What is sampled, with the hyper-parameters, inducing points and pivots of an earlier model.
 pub(super) fn problem(
-    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     options: &DeepOptions,
     (warm, deep): (&WarmStart, &DeepStart),
     key: &StreamKey,
@@ -113,7 +114,7 @@ pub(super) fn problem(
             // Where hidden layers change nothing, the stationary model says which points are missing.
             let stationary = WarmStart { hyper: start.clone(), deep: None, ..warm.clone() };
             let sparse = SparseOptions { penalty: options.objective().penalty(), ..sparse.clone() };
-            sparse::rows_from((x, y), &sparse, &stationary, key, observer)?
+            sparse::rows_from((x, y, noise), &sparse, &stationary, key, observer)?
         }
         Start::Exact(_) | Start::Neighbours(_) => (Vec::new(), JITTER),
     };

@@ -20,7 +20,7 @@ use std::ops::Range;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use crate::gp::GpError;
-use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary, panels_of_tiles};
+use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary, multiply_rows, panels_of_tiles};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{Triangle, for_this_processor, gemm_nn, gemm_tn};
 
@@ -40,6 +40,8 @@ pub struct Local {
     lengths: Vec<f64>,
     kernel: Kernel,
     variance: f64,
+    // See [`Covariance::factors`].
+    factors: Option<Vec<f64>>,
 }
 
 /// What the derivatives of a tile of covariances need, `[b, m]` each.
@@ -82,7 +84,16 @@ impl Warped {
         if lengths.len() != x.nrows() {
             return Err(GpError::shape(format!("{} local lengths of {} rows", lengths.len(), x.nrows())));
         }
-        Ok(Self::Local(Local { places: Points::new(x, centre, &[1.0])?, lengths, kernel, variance }))
+        Ok(Self::Local(Local { places: Points::new(x, centre, &[1.0])?, lengths, kernel, variance, factors: None }))
+    }
+
+    /// The same with every row's covariances with selected ones multiplied by its factor, `[n]`.
+    #[must_use]
+    pub(crate) fn multiplied(self, factors: Option<Vec<f64>>) -> Self {
+        match self {
+            Self::Stationary(stationary) => Self::Stationary(stationary.multiplied(factors)),
+            Self::Local(local) => Self::Local(Local { factors, ..local }),
+        }
     }
 
     /// Number of coordinates that derivatives are taken by.
@@ -160,6 +171,7 @@ impl Local {
             self.kernel.covariances(self.variance, row);
             self.damp(first + i, other, row);
         }
+        multiply_rows(out, self.factors.as_deref(), first);
         Ok(())
     }
 
@@ -248,13 +260,22 @@ impl Covariance for Warped {
         }
     }
 
+    fn factors(&self) -> Option<&[f64]> {
+        match self {
+            Self::Stationary(stationary) => stationary.factors(),
+            Self::Local(local) => local.factors.as_deref(),
+        }
+    }
+
     fn select(&self, rows: &[usize]) -> Self {
         match self {
             Self::Stationary(stationary) => Self::Stationary(stationary.select(rows)),
             Self::Local(local) => Self::Local(Local {
                 places: local.places.select(rows),
                 lengths: rows.iter().map(|row| local.lengths[*row]).collect(),
-                ..*local
+                kernel: local.kernel,
+                variance: local.variance,
+                factors: None,
             }),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ndarray::{Array1, Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
 use super::panels::{Against, PointRows};
 use super::{Hyper, Kernel, Points};
@@ -22,7 +22,11 @@ pub trait Covariance: Send + Sync + Sized {
     }
     /// k(x, x), the same for all rows.
     fn variance(&self) -> f64;
-    /// The same at some of the rows, in the given order.
+    /// What covariances of each row with selected ones are multiplied by, `[n]`, where rows differ in their noise.
+    fn factors(&self) -> Option<&[f64]> {
+        None
+    }
+    /// The same at some of the rows, in the given order; those among themselves are not multiplied.
     #[must_use]
     fn select(&self, rows: &[usize]) -> Self;
     /// Covariances of the rows `first..` with all rows of `other`, or with the first m of them, into out: `[b, m]`.
@@ -88,8 +92,8 @@ pub struct Stationary {
     points: Points,
     kernel: Kernel,
     variance: f64,
-    // What covariances of each row with others are multiplied by, where rows have weights; not those among selected rows.
-    factors: Option<Array1<f64>>,
+    // See [`Covariance::factors`].
+    factors: Option<Vec<f64>>,
 }
 
 impl Stationary {
@@ -100,21 +104,13 @@ impl Stationary {
     }
 
     /// The same with every row's covariances multiplied by its factor, `[n]`.
-    pub(crate) fn multiplied(self, factors: Option<Array1<f64>>) -> Self {
+    pub(crate) fn multiplied(self, factors: Option<Vec<f64>>) -> Self {
         Self { factors, ..self }
     }
 
     /// Some of the rows, with their factors.
     pub(crate) fn subset(&self, rows: &[usize]) -> Self {
-        self.select(rows).multiplied(self.factors.as_ref().map(|factors| factors.select(Axis(0), rows)))
-    }
-
-    // Multiplies the rows `first..` of some matrix by their factors.
-    fn multiply(&self, first: usize, mut rows: ArrayViewMut2<'_, f64>) {
-        let Some(factors) = &self.factors else { return };
-        for (mut row, factor) in rows.outer_iter_mut().zip(factors.slice(s![first..])) {
-            row *= *factor;
-        }
+        self.select(rows).multiplied(self.factors().map(|factors| rows.iter().map(|row| factors[*row]).collect()))
     }
 
     pub(crate) fn kernel(&self) -> Kernel {
@@ -186,8 +182,8 @@ impl Stationary {
             self.kernel.covariances(self.variance, k);
             self.kernel.length_weights(k, weight, &combine);
         }
-        self.multiply(first, k.view_mut());
-        self.multiply(first, weight.view_mut());
+        multiply_rows(k, self.factors(), first);
+        multiply_rows(weight, self.factors(), first);
         Ok(())
     }
 }
@@ -201,13 +197,17 @@ impl Covariance for Stationary {
         self.variance
     }
 
+    fn factors(&self) -> Option<&[f64]> {
+        self.factors.as_deref()
+    }
+
     fn select(&self, rows: &[usize]) -> Self {
         Self { points: self.points.select(rows), kernel: self.kernel, variance: self.variance, factors: None }
     }
 
     fn tile(&self, first: usize, other: &Self, mut out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {
         self.points.covariance_tile(first, &other.points, self.kernel, self.variance, out.view_mut())?;
-        self.multiply(first, out);
+        multiply_rows(out, self.factors(), first);
         Ok(())
     }
 
@@ -224,11 +224,24 @@ impl Covariance for Stationary {
         };
         // Solving is linear: it does not matter that rows are multiplied afterwards.
         other.for_panels_from(&mut &self.points, rows, lower, &mut |rows, panel| {
-            for entry in panel.iter_mut() {
-                entry.iter_mut().zip(factors.slice(s![rows.clone()])).for_each(|(value, factor)| *value *= factor);
-            }
+            multiply_lanes(panel, &factors[rows.clone()]);
             work(rows, panel);
         })
+    }
+}
+
+/// Multiplies the rows `first..` of a data set, a: `[b, m]`, by their factors, if there are any: `[n]`.
+pub(crate) fn multiply_rows(mut a: ArrayViewMut2<'_, f64>, factors: Option<&[f64]>, first: usize) {
+    let Some(factors) = factors else { return };
+    for (mut row, factor) in a.outer_iter_mut().zip(&factors[first..]) {
+        row *= *factor;
+    }
+}
+
+/// Multiplies up to eight rows of a panel by their factors: `[b]`.
+pub(crate) fn multiply_lanes(panel: &mut [Lane], factors: &[f64]) {
+    for entry in panel.iter_mut() {
+        entry.iter_mut().zip(factors).for_each(|(value, factor)| *value *= factor);
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct Conditional {
     points: Vec<Lane>,
     y: Vec<Lane>,
     lengths: Vec<Lane>,
+    // Where rows differ in their noise, what g is multiplied by and what is added to it: [k + 1]; empty elsewhere.
+    noise: Vec<[Lane; 2]>,
     // The same points, row after row, and in their place derivatives by them: [8, (k + 1) d].
     rows: Vec<f64>,
     // How many neighbours a row has.
@@ -112,6 +114,7 @@ impl Conditional {
             points: vec![zero; (k + 1) * d],
             y: vec![zero; k + 1],
             lengths: vec![[1.0; LANES]; k + 1],
+            noise: Vec::new(),
             rows: vec![0.0; LANES * (k + 1) * d],
             counts: [0; LANES],
             r2: vec![zero; pairs(k + 1)],
@@ -156,6 +159,16 @@ impl Conditional {
         self.counts[lane] = count;
     }
 
+    /// Rows differ in their noise: what g is multiplied by and what is added to it, for the row in a lane and its neighbours.
+    pub fn load_noise(&mut self, lane: usize, own: (f64, f64), neighbours: impl Iterator<Item = (f64, f64)>) {
+        self.noise.resize(self.k + 1, [[1.0; LANES], [0.0; LANES]]);
+        let missing = std::iter::repeat((1.0, 0.0));
+        let all = neighbours.chain(missing).take(self.k).chain([own]);
+        for (to, (factor, known)) in self.noise.iter_mut().zip(all) {
+            (to[0][lane], to[1][lane]) = (factor, known);
+        }
+    }
+
     /// Completes the panel: repeats the first lane in those from `first` on, so that they do no harm.
     pub fn fill(&mut self, first: usize) {
         let repeat =
@@ -165,6 +178,7 @@ impl Conditional {
         to_lanes(&std::array::from_fn(row), &mut self.points);
         repeat(&mut self.lengths);
         repeat(&mut self.y);
+        repeat(self.noise.as_flattened_mut());
         (first..LANES).for_each(|i| self.counts[i] = self.counts[0]);
     }
 
@@ -239,7 +253,11 @@ impl Conditional {
     }
 
     fn diagonal(&self, hyper: &Hyper) -> Vec<Lane> {
-        vec![[hyper.variance * (1.0 + JITTER) + hyper.noise; LANES]; self.k + 1]
+        let own = hyper.variance * (1.0 + JITTER);
+        if self.noise.is_empty() {
+            return vec![[own + hyper.noise; LANES]; self.k + 1];
+        }
+        self.noise.iter().map(|[factor, known]| zip2(factor, known, |f, s| own + (hyper.noise * f + s))).collect()
     }
 
     /// Sums log p(y | neighbours) of the first `count` rows, with derivatives; those by points, or by local lengths, are kept
@@ -261,7 +279,7 @@ impl Conditional {
         let mut total = LocalSum::default();
         let densities = self.log_densities();
         total.log_likelihood = densities.iter().take(count).sum();
-        let mut diagonal = [0.0; LANES];
+        let (mut diagonal, mut by_noise) = ([0.0; LANES], [0.0; LANES]);
         let (mut by_scale, mut by_length) = ([0.0; LANES], [0.0; LANES]);
         if by_points {
             self.pulls.resize((k + 1) * (k + 1), [0.0; LANES]);
@@ -278,6 +296,9 @@ impl Conditional {
                 }
                 if i == j {
                     (0..LANES).filter(|x| i == k || i < self.counts[*x]).for_each(|x| diagonal[x] += 0.5 * adjoint[x]);
+                    if let Some([factor, _]) = self.noise.get(i) {
+                        (0..LANES).for_each(|x| by_noise[x] += 0.5 * adjoint[x] * factor[x]);
+                    }
                     continue;
                 }
                 let pair = pairs(i) + j;
@@ -296,7 +317,7 @@ impl Conditional {
         for x in 0..count {
             total.gradient[0] += by_scale[x] + diagonal[x] * hyper.variance * (1.0 + JITTER);
             total.gradient[1] += by_length[x];
-            total.gradient[2] += diagonal[x] * hyper.noise;
+            total.gradient[2] += if self.noise.is_empty() { diagonal[x] } else { by_noise[x] } * hyper.noise;
         }
         if by_points {
             let width = if self.local { 1 } else { d };

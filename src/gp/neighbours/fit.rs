@@ -13,6 +13,7 @@ use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::observer::{Observer, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
+use crate::gp::row_noise::RowNoise;
 
 /// Rows whose densities are compared.
 const ROWS: usize = 3000;
@@ -24,11 +25,13 @@ const REACH: f64 = 1e4;
 
 /// What is known of the noise.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NoiseRule {
+pub(crate) struct NoiseRule<'a> {
     /// It is at least this much.
     pub least: f64,
     /// It is just that.
     pub known: bool,
+    /// How it differs from row to row.
+    pub rows: &'a RowNoise,
 }
 
 /// The kernel of a local layer, and each particle's hyper-parameters.
@@ -43,7 +46,7 @@ pub(super) fn fit(
     particles: &[GlobalParticle],
     indices: &[NeighbourIndex],
     (neighbours, kernels, starts): (usize, &[Kernel], &[Hyper]),
-    (noise, fitted_to): (NoiseRule, &[u32]),
+    (noise, fitted_to): (NoiseRule<'_>, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<Fitted, GpError> {
@@ -63,6 +66,7 @@ pub(super) fn fit(
                 sites: particle.places.sites(),
                 y: ArrayView1::from(&particle.leave_one_out.residuals),
                 lists: &lists,
+                noise: noise.rows,
             },
             noise,
             particle: number as i32,
@@ -100,7 +104,7 @@ pub(crate) fn best_kernel(
     places: Places,
     y: ArrayView1<'_, f64>,
     neighbours: usize,
-    (kernels, noise): (LocalKernel, NoiseRule),
+    (kernels, noise): (LocalKernel, NoiseRule<'_>),
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<(Kernel, Hyper), GpError> {
@@ -115,7 +119,7 @@ pub(crate) fn best_kernel(
 // The leave-one-out density of some rows as a function of log s, log l and log (g − floor).
 struct LocalDensity<'a> {
     likelihood: LocalLikelihood<'a>,
-    noise: NoiseRule,
+    noise: NoiseRule<'a>,
     particle: i32,
 }
 

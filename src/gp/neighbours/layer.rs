@@ -20,6 +20,7 @@ use crate::gp::linalg::panels::LANES;
 use crate::gp::observer::Observer;
 use crate::gp::predict::{Tile, not_negative};
 use crate::gp::random::{StreamKey, sample_without_replacement};
+use crate::gp::row_noise::RowNoise;
 use crate::gp::warm::LocalStart;
 
 /// Training rows by which it is measured what is usual.
@@ -53,6 +54,8 @@ pub struct LocalParts {
     pub hyper: Array2<f64>,
     /// Mean variance and mean distance to the nearest row, of training rows that are left out, for every particle, `[S, 2]`.
     pub training: Array2<f64>,
+    /// How the noise of those rows differs.
+    pub noise: RowNoise,
 }
 
 /// How good a local layer is.
@@ -91,6 +94,7 @@ impl LocalParts {
         if !self.x.iter().chain(&self.residuals).chain(&self.training).all(|value| value.is_finite()) {
             return Err(GpError::NonFinite { what: "the local layer" });
         }
+        self.noise.check(n)?;
         (0..particles).try_for_each(|particle| self.hyper_of(particle).check(1))
     }
 
@@ -113,6 +117,7 @@ impl LocalParts {
             index: NeighbourIndex::new(places.points)?,
             lengths: places.lengths,
             residuals: self.residuals.row(particle).to_vec(),
+            noise: self.noise.clone(),
             training: UsualRow { variance: self.training[[particle, 0]], spacing: self.training[[particle, 1]] },
         })
     }
@@ -150,6 +155,7 @@ pub(crate) struct LocalLayer {
     index: NeighbourIndex,
     lengths: Option<Vec<f64>>,
     residuals: Vec<f64>,
+    noise: RowNoise,
     training: UsualRow,
 }
 
@@ -178,6 +184,10 @@ impl LocalLayer {
                 let (own, found) = (rows.at(first + lane), &found[first % QUERIES + lane]);
                 let at = |row: u32| (known.at(row as usize), self.residuals[row as usize]);
                 panel.load(lane, (own, 0.0), found.iter().map(|(_, row)| at(*row)));
+                if !self.noise.is_uniform() {
+                    let known = found.iter().map(|(_, row)| self.noise.parts(*row as usize));
+                    panel.load_noise(lane, (1.0, 0.0), known);
+                }
                 nearest.push(found.first().map_or(f64::NAN, |(distance, _)| distance.sqrt() / self.training.spacing));
             }
             panel.fill(mean.len());
@@ -207,13 +217,18 @@ impl LocalLayer {
         Sites { points: self.index.points(), lengths: self.lengths.as_deref() }
     }
 
+    fn likelihood<'l>(&'l self, lists: &'l NeighbourLists) -> LocalLikelihood<'l> {
+        let (sites, y) = (self.known(), ArrayView1::from(&self.residuals));
+        LocalLikelihood { kernel: self.kernel, sites, y, lists, noise: &self.noise }
+    }
+
     /// What is usual for training rows, by some of them, each left out in its turn.
     pub fn measure(&self) -> Result<UsualRow, GpError> {
         let n = self.residuals.len();
         let rows: Vec<u32> = (0..n as u32).step_by(n.div_ceil(MEASURED).max(1)).collect();
         let lists = NeighbourLists::others(&self.index, &rows, self.neighbours);
-        let (sites, y) = (self.known(), ArrayView1::from(&self.residuals));
-        let variance = LocalLikelihood { kernel: self.kernel, sites, y, lists: &lists }.mean_variance(&self.hyper)?;
+        let sites = self.known();
+        let variance = self.likelihood(&lists).mean_variance(&self.hyper)?;
         let (mut sum, mut count) = (0.0, 0.0);
         for place in 0..lists.len() {
             let (row, mut neighbours) = lists.get(place);
@@ -236,8 +251,7 @@ impl LocalLayer {
     /// What is said of some of the rows that it keeps, each left out in its turn.
     pub fn left_out(&self, rows: &[u32]) -> Result<LeaveOneOut, GpError> {
         let lists = NeighbourLists::others(&self.index, rows, self.neighbours);
-        let (sites, y) = (self.known(), ArrayView1::from(&self.residuals));
-        LocalLikelihood { kernel: self.kernel, sites, y, lists: &lists }.left_out(&self.hyper)
+        self.likelihood(&lists).left_out(&self.hyper)
     }
 }
 
@@ -257,7 +271,7 @@ pub(crate) fn fit_local(
     (x, particles): (ArrayView2<'_, f64>, &[GlobalParticle]),
     options: &LocalOptions,
     earlier: Option<&LocalStart>,
-    (noise, fitted_to): (NoiseRule, &[u32]),
+    (noise, fitted_to): (NoiseRule<'_>, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<(LocalParts, LocalFit), GpError> {
@@ -281,7 +295,8 @@ pub(crate) fn fit_local(
         to.assign(&ndarray::arr1(&[found.variance, found.lengths[0], found.noise]));
     }
     let training = Array2::ones((particles.len(), 2));
-    Ok((LocalParts { kernel: fitted.kernel, neighbours, x: x.to_owned(), residuals, hyper, training }, fitted.quality))
+    let (x, noise) = (x.to_owned(), noise.rows.clone());
+    Ok((LocalParts { kernel: fitted.kernel, neighbours, x, residuals, hyper, training, noise }, fitted.quality))
 }
 
 /// The training rows, of n, that a local layer keeps.
@@ -290,10 +305,16 @@ pub(crate) fn kept_rows(n: usize, options: &LocalOptions, key: &StreamKey) -> Ve
     if count >= n { (0..n).collect() } else { sample_without_replacement(&mut key.with("rows").generator(), n, count) }
 }
 
-/// What a local layer knows of the noise of targets y: `[n]`, above a model with this noise.
-pub(crate) fn noise_rule(options: &LocalOptions, y: ArrayView1<'_, f64>, noise: f64) -> NoiseRule {
+/// What a local layer knows of the noise of targets y: `[n]`, above a model with this noise; the rows that it sees differ in
+/// theirs.
+pub(crate) fn noise_rule<'a>(
+    options: &LocalOptions,
+    y: ArrayView1<'_, f64>,
+    noise: f64,
+    rows: &'a RowNoise,
+) -> NoiseRule<'a> {
     let least = if options.known_noise { noise } else { rounding_variance(y) };
-    NoiseRule { least, known: options.known_noise }
+    NoiseRule { least, known: options.known_noise, rows }
 }
 
 /// The smallest step between two different targets, squared and divided by twelve: the variance of what rounding to such

@@ -16,6 +16,7 @@ use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::linalg::add_all;
 use crate::gp::linalg::panels::LANES;
+use crate::gp::row_noise::RowNoise;
 
 /// Numbers that the partial derivatives of all threads may hold together (1 GiB).
 const PARTIAL: usize = 1 << 27;
@@ -54,6 +55,8 @@ pub(crate) struct LocalLikelihood<'a> {
     /// `[n]`.
     pub y: ArrayView1<'a, f64>,
     pub lists: &'a NeighbourLists,
+    /// How the noise differs from row to row.
+    pub noise: &'a RowNoise,
 }
 
 impl LocalLikelihood<'_> {
@@ -70,12 +73,17 @@ impl LocalLikelihood<'_> {
         finite(parts.iter().sum())
     }
 
-    /// The mean variance of a target, noise included.
+    /// The mean variance of a target, noise included: that of a row of weight 1 and the usual known variance.
     pub fn mean_variance(&self, hyper: &Hyper) -> Result<f64, GpError> {
+        let usual = self.noise.level(hyper.noise);
         let parts = self.over_parts(|chunk| {
             let mut sum = 0.0;
-            self.panels(chunk, hyper, |panel, count, _| {
+            self.panels(chunk, hyper, |panel, count, first| {
                 sum += panel.variance().iter().take(count).sum::<f64>();
+                if !self.noise.is_uniform() {
+                    let rows = (first..first + count).map(|place| self.lists.get(place).0);
+                    sum += rows.map(|row| usual - self.noise.variance(row, hyper.noise)).sum::<f64>();
+                }
                 Ok(())
             })?;
             Ok(sum)
@@ -175,7 +183,10 @@ impl LocalLikelihood<'_> {
             for lane in 0..count {
                 let (row, neighbours) = self.lists.get(first + lane);
                 let at = |row: usize| (self.sites.at(row), self.y[row]);
-                panel.load(lane, at(row), neighbours.map(at));
+                panel.load(lane, at(row), neighbours.clone().map(at));
+                if !self.noise.is_uniform() {
+                    panel.load_noise(lane, self.noise.parts(row), neighbours.map(|row| self.noise.parts(row)));
+                }
             }
             panel.fill(count);
             panel.solve(hyper)?;
@@ -255,7 +266,10 @@ mod tests {
 
         // By the factor of the covariance of neighbours and row: the last pivot, and the last of the whitened targets.
         fn density(&self, sites: &[usize]) -> Extended {
-            let own = self.parameters[0] * (1.0 + JITTER).into() + self.parameters[2];
+            let own = |site: usize| {
+                let (factor, known) = self.of.noise.parts(site);
+                self.parameters[0] * (1.0 + JITTER).into() + self.parameters[2] * factor.into() + known.into()
+            };
             let mut lower: Vec<Vec<Extended>> = Vec::new();
             let mut white: Vec<Extended> = Vec::new();
             for (i, site) in sites.iter().enumerate() {
@@ -264,7 +278,7 @@ mod tests {
                     let sum = (0..j).fold(self.covariance(*site, *other), |sum, k| sum - row[k] * lower[j][k]);
                     row.push(sum / lower[j][j]);
                 }
-                let pivot = row.iter().fold(own, |sum, value| sum - *value * *value).sqrt();
+                let pivot = row.iter().fold(own(*site), |sum, value| sum - *value * *value).sqrt();
                 let rest = row.iter().zip(&white).fold(Extended::from(self.of.y[*site]), |sum, (l, w)| sum - *l * *w);
                 white.push(rest / pivot);
                 row.push(pivot);
@@ -320,18 +334,26 @@ mod tests {
         let earlier = NeighbourLists::earlier(points.view(), &order, 6)?;
         let index = NeighbourIndex::new(points.clone())?;
         let others = NeighbourLists::others(&index, &(0..N as u32).step_by(2).collect::<Vec<_>>(), 4);
+        let uniform = RowNoise::default();
+        let weights = ndarray::Array1::from_shape_fn(N, |i| [0.5, 1.0, 3.0][i % 3]);
+        let weighted = RowNoise::new(Some(weights), None);
+        let known = ndarray::Array1::from_shape_fn(N, |i| [0.0, 0.01, 0.2, 1e-5][i % 4]);
+        let known = RowNoise { known: Some(known), ..weighted.clone() };
         for kernel in Kernel::ALL {
-            for (lengths, lists, noise) in [
-                (None, &earlier, 0.05),
-                (None, &earlier, 1e-6),
-                (None, &others, 1e-4),
-                (Some(&lengths[..]), &earlier, 0.05),
-                (Some(&lengths[..]), &others, 1e-5),
+            for (lengths, lists, noise, rows) in [
+                (None, &earlier, 0.05, &uniform),
+                (None, &earlier, 1e-6, &uniform),
+                (None, &others, 1e-4, &uniform),
+                (Some(&lengths[..]), &earlier, 0.05, &uniform),
+                (Some(&lengths[..]), &others, 1e-5, &uniform),
+                (None, &earlier, 0.05, &weighted),
+                (None, &others, 1e-3, &known),
+                (Some(&lengths[..]), &earlier, 1e-3, &known),
             ] {
-                let label = format!("{kernel}, local lengths {}, noise {noise}", lengths.is_some());
+                let label = format!("{kernel}, local lengths {}, noise {noise}, {rows:?}", lengths.is_some());
                 let hyper = Hyper::isotropic(1.3, 1.1, noise);
                 let sites = Sites { points: points.view(), lengths };
-                let likelihood = LocalLikelihood { kernel, sites, y: y.view(), lists };
+                let likelihood = LocalLikelihood { kernel, sites, y: y.view(), lists, noise: rows };
                 let mut exact = Exact::new(likelihood, &hyper);
                 let (sum, adjoint) = likelihood.with_adjoint(&hyper, &AdjointRoom::default())?;
                 close(&[sum.log_likelihood, likelihood.value(&hyper)?], &[exact.value(None).value(); 2], &label);

@@ -10,11 +10,11 @@ pub(crate) use warm::rows_from;
 
 use std::cell::RefCell;
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
 
-use super::gradient::weighted_objective;
+use super::gradient::objective_with_noise;
 use super::linear::linear_share;
-use super::{JITTER, Level, Penalty, SparseGp, SparseOptions, State, times};
+use super::{JITTER, Level, Penalty, SparseGp, SparseOptions, State};
 use crate::gp::GpError;
 use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_distance};
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
@@ -23,7 +23,7 @@ use crate::gp::kernel::{Free, Hyper, Kernel, Stationary, StationaryOptions, colu
 use crate::gp::linalg::raised;
 use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
-use crate::gp::row_noise::RowNoise;
+use crate::gp::row_noise::{RowNoise, ScaledRows};
 
 /// Fits between two choices of points need only find the right region.
 const BETWEEN_CHOICES: Settings = Settings { iterations: 30, tolerance: 1e-5 };
@@ -48,8 +48,7 @@ pub fn fit(
     fit_with(x, y, &RowNoise::default(), options, key, observer)
 }
 
-/// The same with weights of the rows. With K_mn and y multiplied by √w row by row, all sums over rows are weighted ones, and
-/// weights that are 1 on average leave everything else as it is.
+/// The same with noise that differs from row to row.
 pub fn fit_with(
     x: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
@@ -60,9 +59,6 @@ pub fn fit_with(
 ) -> Result<SparseGp, GpError> {
     check_training(x, y)?;
     noise.check(x.nrows())?;
-    if noise.known.is_some() {
-        return Err(GpError::value("a sparse model takes weights, but no known noise of rows"));
-    }
     check_options(options, x.nrows())?;
     let StationaryOptions { kernel, hyperparameters, .. } = options.stationary;
     let free = hyperparameters.optimise;
@@ -75,11 +71,8 @@ pub fn fit_with(
     let distance = median_distance(x_sub.view());
     let mut bounds = exact::soft_bounds(start.lengths.len(), distance, x.nrows());
     bounds.upper[0] = LARGEST_VARIANCE.ln();
-    let roots = noise.roots();
-    let weighed = times(y, roots.as_ref());
-    let (factors, given) = (roots.as_ref(), start.clone());
-    let mut fitter =
-        Fitter { x: x.view(), y: weighed.view(), factors, options, key, free, given, bounds, jitter: JITTER };
+    let given = start.clone();
+    let mut fitter = Fitter { x: x.view(), y, noise, options, key, free, given, bounds, jitter: JITTER };
     let mut best = fitter.rounds(&start, "first", observer)?;
     let share = match linear_share(x.view(), y) {
         Err(error) if !error.is_recoverable() => return Err(error),
@@ -159,10 +152,8 @@ impl Round {
 
 struct Fitter<'a> {
     x: ArrayView2<'a, f64>,
-    // Multiplied by the factors.
     y: ArrayView1<'a, f64>,
-    // The roots of the weights, where there are any.
-    factors: Option<&'a Array1<f64>>,
+    noise: &'a RowNoise,
     options: &'a SparseOptions,
     key: &'a StreamKey,
     free: Free,
@@ -209,12 +200,21 @@ impl Fitter<'_> {
     }
 
     fn level(&self, hyper: &Hyper) -> Level {
-        Level { noise: hyper.noise, jitter: self.jitter }
+        Level { noise: self.noise.level(hyper.noise), jitter: self.jitter }
     }
 
-    fn covariance(&self, hyper: &Hyper) -> Result<Stationary, GpError> {
+    // Rows brought to one noise, where they have not the same.
+    fn scaled(&self, hyper: &Hyper) -> Option<ScaledRows> {
+        self.noise.scaled(self.y, hyper.noise)
+    }
+
+    fn targets<'r>(&'r self, scaled: Option<&'r ScaledRows>) -> ArrayView1<'r, f64> {
+        scaled.map_or(self.y, |scaled| scaled.y.view())
+    }
+
+    fn covariance(&self, hyper: &Hyper, scaled: Option<&ScaledRows>) -> Result<Stationary, GpError> {
         let covariance = Stationary::new(self.options.stationary.kernel, hyper, self.x, &column_means(self.x))?;
-        Ok(covariance.multiplied(self.factors.cloned()))
+        Ok(covariance.multiplied(scaled.map(|scaled| scaled.factors.clone())))
     }
 
     // Chooses points at fixed hyper-parameters. All rounds but the last only serve the hyper-parameters, and see no
@@ -229,12 +229,13 @@ impl Fitter<'_> {
         observer.phase(Phase::Select);
         let n = self.x.nrows();
         let limit = if round.last { n } else { ROWS_OF_EARLY_ROUNDS };
+        let scaled = self.scaled(hyper);
+        let (covariance, y) = (self.covariance(hyper, scaled.as_ref())?, self.targets(scaled.as_ref()));
         if limit >= n {
-            return self.grow(&self.covariance(hyper)?, self.y, hyper, round, key, observer);
+            return self.grow(&covariance, y, hyper, round, key, observer);
         }
         let seen = sample_without_replacement(&mut key.with("rows").generator(), n, limit);
-        let covariance = self.covariance(hyper)?.subset(&seen);
-        let y = self.y.select(Axis(0), &seen);
+        let (covariance, y) = (covariance.subset(&seen), y.select(Axis(0), &seen));
         let rows = self.grow(&covariance, y.view(), hyper, round, key, observer)?;
         Ok(rows.into_iter().map(|row| seen[row]).collect())
     }
@@ -272,7 +273,7 @@ impl Fitter<'_> {
         let objective = Bound {
             x: self.x,
             y: self.y,
-            factors: self.factors,
+            noise: self.noise,
             kernel: self.options.stationary.kernel,
             rows,
             jitter: self.jitter,
@@ -286,8 +287,9 @@ impl Fitter<'_> {
     }
 
     fn evaluate(&self, hyper: &Hyper, rows: Vec<usize>) -> Result<Round, GpError> {
-        let covariance = self.covariance(hyper)?;
-        let state = State::with_penalty(&covariance, self.y, &rows, self.level(hyper), self.options.penalty)?;
+        let scaled = self.scaled(hyper);
+        let (covariance, y) = (self.covariance(hyper, scaled.as_ref())?, self.targets(scaled.as_ref()));
+        let state = State::with_penalty(&covariance, y, &rows, self.level(hyper), self.options.penalty)?;
         let (bound, explained) = (state.objective(), state.explained());
         Ok(Round { hyper: hyper.clone(), rows, jitter: self.jitter, bound, explained })
     }
@@ -297,7 +299,7 @@ impl Fitter<'_> {
 struct Bound<'a> {
     x: ArrayView2<'a, f64>,
     y: ArrayView1<'a, f64>,
-    factors: Option<&'a Array1<f64>>,
+    noise: &'a RowNoise,
     kernel: Kernel,
     rows: &'a [usize],
     jitter: f64,
@@ -314,8 +316,8 @@ impl Objective for Bound<'_> {
         if hyper.check(self.x.ncols()).is_err() || hyper.noise <= 0.0 {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
-        let found = weighted_objective(
-            (self.x, self.y, self.factors),
+        let found = objective_with_noise(
+            (self.x, self.y, self.noise),
             self.kernel,
             &hyper,
             self.rows,

@@ -13,15 +13,17 @@
 //! A common length takes one pass: with D = ∂K_mn/∂log λ the sums D Vᵀ and D y are enough. One length per
 //! feature takes a second pass, in which ∂F/∂K_mn is formed tile by tile.
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, s};
 
-use super::penalty::Penalty;
-use super::state::{Level, State, factor};
+use super::noise_slope::noise_slope;
+use super::penalty::{Penalty, RowWeights};
+use super::state::{Level, RowTotals, State, factor};
 use super::sums::{SlopeSums, sums_with_slope};
 use crate::gp::GpError;
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Covariance, Hyper, Kernel, Stationary, column_means};
 use crate::gp::linalg::{Side, TILE, add_all, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::row_noise::RowNoise;
 
 /// F_V and its gradient at one point, and ℓ beside it.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,12 +57,12 @@ pub fn objective_with_gradient(
     jitter: f64,
     penalty: Penalty,
 ) -> Result<BoundEvaluation, GpError> {
-    weighted_objective((x, y, None), kernel, hyper, rows, jitter, penalty)
+    objective_with_noise((x, y, &RowNoise::default()), kernel, hyper, rows, jitter, penalty)
 }
 
-/// The same where rows have factors √w, `[n]`, by which their targets are multiplied already.
-pub(super) fn weighted_objective(
-    (x, y, factors): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, Option<&Array1<f64>>),
+/// The same with noise that differs from row to row.
+pub fn objective_with_noise(
+    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     kernel: Kernel,
     hyper: &Hyper,
     rows: &[usize],
@@ -70,20 +72,25 @@ pub(super) fn weighted_objective(
     if x.nrows() != y.len() {
         return Err(GpError::shape(format!("{} rows and {} targets", x.nrows(), y.len())));
     }
-    let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(factors.cloned());
-    let level = Level { noise: hyper.noise, jitter };
+    let scaled = noise.scaled(y, hyper.noise);
+    let y = scaled.as_ref().map_or(y, |scaled| scaled.y.view());
+    let factors = scaled.as_ref().map(|scaled| scaled.factors.clone());
+    let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(factors);
+    let level = Level { noise: noise.level(hyper.noise), jitter };
+    let own = (noise, hyper.noise);
     let (state, lengths) = if hyper.lengths.len() == 1 {
         let (inducing, lower) = factor(&covariance, rows, level)?;
-        let (sums, slopes) = sums_with_slope(&covariance, &inducing, lower.lower(), y, (hyper.noise, penalty))?;
-        let state = State::from_sums(rows, inducing, (lower, sums), y, level, penalty)?;
+        let (sums, slopes) = sums_with_slope(&covariance, &inducing, lower.lower(), y, (level.noise, penalty))?;
+        let totals = RowTotals::new(y, covariance.factors());
+        let state = State::from_sums(rows, inducing, (lower, sums), totals, level, penalty)?;
         let inner = SmallMatrices::new(&state)?;
         let length = inner.common_length(&state, slopes)?;
-        (LevelGradient::new(&state, &inner), vec![length])
+        (LevelGradient::new(&state, &inner, noise_slope(&covariance, y, &state, own)?), vec![length])
     } else {
         let state = State::with_penalty(&covariance, y, rows, level, penalty)?;
         let inner = SmallMatrices::new(&state)?;
         let lengths = inner.own_lengths(&state, &covariance, y)?;
-        (LevelGradient::new(&state, &inner), lengths)
+        (LevelGradient::new(&state, &inner, noise_slope(&covariance, y, &state, own)?), lengths)
     };
     let mut gradient = vec![state.by_variance];
     gradient.extend(lengths);
@@ -102,14 +109,21 @@ struct LevelGradient {
     by_noise: f64,
 }
 
-/// ∂F/∂log σ² and ∂F/∂log γ² of the state's objective, for any covariance.
-pub(crate) fn level_gradient<C: Covariance>(state: &State<C>) -> Result<(f64, f64), GpError> {
-    let finished = LevelGradient::new(state, &SmallMatrices::new(state)?);
+/// ∂F/∂log σ² and ∂F/∂log γ² of the state's objective, for any covariance of rows with targets y: `[n]`, times their factors;
+/// what rows have of their noise, and γ².
+pub(crate) fn level_gradient<C: Covariance>(
+    state: &State<C>,
+    (covariance, y): (&C, ArrayView1<'_, f64>),
+    noise: (&RowNoise, f64),
+) -> Result<(f64, f64), GpError> {
+    let by_noise = noise_slope(covariance, y, state, noise)?;
+    let finished = LevelGradient::new(state, &SmallMatrices::new(state)?, by_noise);
     Ok((finished.by_variance, finished.by_noise))
 }
 
 impl LevelGradient {
-    fn new<C: Covariance>(state: &State<C>, inner: &SmallMatrices) -> Self {
+    // The derivative by log γ² is not that by the level of all rows where a part of the noise is known.
+    fn new<C: Covariance>(state: &State<C>, inner: &SmallMatrices, by_noise: Option<f64>) -> Self {
         let (m, n, noise) = (state.len() as f64, state.n() as f64, state.level().noise);
         let missing = state.pull();
         let trace_inverse: f64 = inner.inverse_b.diag().iter().sum();
@@ -118,7 +132,7 @@ impl LevelGradient {
             objective: state.objective(),
             log_likelihood: state.log_likelihood(),
             by_variance: 0.5 * (trace_inverse - m + beta2 - missing),
-            by_noise: 0.5 * (m - n - trace_inverse + state.yy() / noise + missing - c2 - beta2),
+            by_noise: by_noise.unwrap_or(0.5 * (m - n - trace_inverse + state.yy() / noise + missing - c2 - beta2)),
         }
     }
 }
@@ -180,7 +194,8 @@ impl SmallMatrices {
                 let first = rows.start;
                 covariance.tile_with_length_weight(first, state.inducing(), v.view_mut(), weight.view_mut())?;
                 solve_triangular(Side::RightTransposed, state.lower(), v.view_mut())?;
-                self.by_covariance(state, v.view(), y.slice(s![rows]), &mut slope)?;
+                let weights = state.row_weights(covariance.factors());
+                self.by_covariance(state, (first, v.view()), (y.slice(s![rows]), weights), &mut slope)?;
                 slope *= &weight;
                 add_squares(&mut sums, covariance, first, state.inducing(), slope.view());
             }
@@ -201,12 +216,12 @@ impl SmallMatrices {
         Ok(gradient.iter().zip(&own).map(|(data, own)| data - 0.5 * own).collect())
     }
 
-    // (P V + β̃ yᵀ)ᵀ L⁻¹/γ² for a tile, v: [b, m], y: [b], into out: [b, m].
+    // (P V + β̃ yᵀ)ᵀ L⁻¹/γ² for the rows `first..`, v: [b, m], y: [b], into out: [b, m].
     fn by_covariance(
         &self,
         state: &State<Stationary>,
-        v: ArrayView2<'_, f64>,
-        y: ArrayView1<'_, f64>,
+        (first, v): (usize, ArrayView2<'_, f64>),
+        (y, weights): (ArrayView1<'_, f64>, Option<RowWeights<'_>>),
         out: &mut ndarray::ArrayViewMut2<'_, f64>,
     ) -> Result<(), GpError> {
         let noise = state.level().noise;
@@ -214,9 +229,9 @@ impl SmallMatrices {
             row.assign(&(&state.beta() * (y / noise)));
         }
         gemm_nt(1.0 / noise, v, self.p.view(), 1.0, out.view_mut())?;
-        if let Some(weights) = state.row_weights() {
-            for (mut row, v) in out.outer_iter_mut().zip(v.outer_iter()) {
-                row.scaled_add(weights.of_row(v).1, &v);
+        if let Some(weights) = weights {
+            for (number, (mut row, v)) in out.outer_iter_mut().zip(v.outer_iter()).enumerate() {
+                row.scaled_add(weights.of_row(first + number, v).1, &v);
             }
         }
         solve_triangular(Side::Right, state.lower(), out.view_mut())

@@ -29,13 +29,13 @@ impl SparseGp {
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Self, LocalFit), GpError> {
-        self.with_local_from((x, y), options, None, key, observer)
+        self.with_local_from((x, y, &RowNoise::default()), options, None, key, observer)
     }
 
-    /// The same from where an earlier local layer ended.
+    /// The same with noise that differs from row to row, and from where an earlier local layer ended.
     pub fn with_local_from(
         mut self,
-        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         options: &LocalOptions,
         earlier: Option<&LocalStart>,
         key: &StreamKey,
@@ -43,10 +43,10 @@ impl SparseGp {
     ) -> Result<(Self, LocalFit), GpError> {
         observer.phase(Phase::Local);
         let kept = kept_rows(x.nrows(), options, key);
-        let (rows, targets) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept));
-        let leave_one_out = self.leave_one_out(rows.view(), targets.view(), &RowNoise::default())?;
+        let (rows, targets, of_kept) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept), noise.select(&kept));
+        let leave_one_out = self.leave_one_out(rows.view(), targets.view(), &of_kept)?;
         let particle = GlobalParticle { places: self.places(rows.view())?, leave_one_out };
-        let noise = noise_rule(options, y, self.parts.hyper.noise);
+        let noise = noise_rule(options, y, self.parts.hyper.noise, &of_kept);
         let (parts, fit) = fit_local((rows.view(), &[particle]), options, earlier, (noise, &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
@@ -82,7 +82,7 @@ impl SparseGp {
         self.left_out_with(x, y, &RowNoise::default(), key)
     }
 
-    /// The same where rows have weights.
+    /// The same where rows differ in their noise.
     pub fn left_out_with(
         &self,
         x: ArrayView2<'_, f64>,

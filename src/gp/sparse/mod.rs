@@ -6,6 +6,7 @@
 //! | `penalty` | the forms of the bound |
 //! | `state` | the bound at fixed hyper-parameters; adding and removing a point |
 //! | `gradient` | the bound with its gradient in the hyper-parameters |
+//! | `noise_slope` | its derivative by the noise, where a part of that is known |
 //! | `options`, `fit` | the schedule that chooses points and hyper-parameters |
 //! | `linear` | what a fit is compared with, so that it cannot end at "all noise" unnoticed |
 //! | `local` | the layer that remembers training rows |
@@ -15,6 +16,7 @@ mod fit;
 mod gradient;
 mod linear;
 mod local;
+mod noise_slope;
 mod options;
 mod penalty;
 mod predict;
@@ -23,7 +25,7 @@ mod sums;
 
 use std::sync::Arc;
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, CowArray, Ix1};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
 use super::GpError;
 use super::exact::check_training;
@@ -35,11 +37,11 @@ use super::row_noise::RowNoise;
 pub(crate) use fit::{LARGEST_VARIANCE, rows_from};
 pub use fit::{fit, fit_from, fit_with};
 pub(crate) use gradient::level_gradient;
-pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient};
+pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient, objective_with_noise};
 pub use options::SparseOptions;
 pub use penalty::Penalty;
 pub(crate) use penalty::{PassSums, RowWeights};
-pub(crate) use state::{Addition, factor_at};
+pub(crate) use state::{Addition, RowTotals, factor_at};
 pub use state::{Level, State};
 pub(crate) use sums::{Whitening, add_product};
 
@@ -71,11 +73,6 @@ pub struct SparseParts {
     pub local: Option<LocalParts>,
 }
 
-/// Targets times the roots of their weights, where there are any.
-pub(super) fn times<'a>(y: ArrayView1<'a, f64>, roots: Option<&Array1<f64>>) -> CowArray<'a, f64, Ix1> {
-    roots.map_or_else(|| CowArray::from(y), |roots| CowArray::from(&y * roots))
-}
-
 /// A sparse Gaussian process conditioned on training rows.
 #[derive(Debug, Clone)]
 pub struct SparseGp {
@@ -100,7 +97,7 @@ impl SparseGp {
         Self::condition_with((x, y, &RowNoise::default()), kernel, hyper, rows, jitter)
     }
 
-    /// The same with weights of the rows.
+    /// The same with noise that differs from row to row.
     pub fn condition_with(
         (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         kernel: Kernel,
@@ -110,10 +107,11 @@ impl SparseGp {
     ) -> Result<Self, GpError> {
         check_training(x, y)?;
         noise.check(x.nrows())?;
-        let roots = noise.roots();
-        let y = times(y, roots.as_ref());
-        let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(roots);
-        let state = State::new(&covariance, y.view(), rows, Level { noise: hyper.noise, jitter })?;
+        let scaled = noise.scaled(y, hyper.noise);
+        let y = scaled.as_ref().map_or(y, |scaled| scaled.y.view());
+        let factors = scaled.as_ref().map(|scaled| scaled.factors.clone());
+        let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(factors);
+        let state = State::new(&covariance, y, rows, Level { noise: noise.level(hyper.noise), jitter })?;
         Self::from_parts(SparseParts {
             rows: rows.to_vec(),
             x_m: x.select(Axis(0), rows),
@@ -123,8 +121,8 @@ impl SparseGp {
             kernel,
             hyper: hyper.clone(),
             jitter: state.jitter(),
-            bound: state.bound() + noise.log_density(),
-            log_likelihood: state.log_likelihood() + noise.log_density(),
+            bound: state.bound(),
+            log_likelihood: state.log_likelihood(),
             local: None,
         })
     }

@@ -48,7 +48,7 @@ impl<C: Covariance> State<C> {
     // T/γ².
     fn unexplained(&self) -> f64 {
         let trace: f64 = self.w().diag().iter().sum();
-        (self.n() as f64 * self.inducing().variance() - trace) / self.level().noise
+        (self.weight() * self.inducing().variance() - trace) / self.level().noise
     }
 
     /// The bound in the form that was asked for. By rows it needs a pass that has seen these inducing points: after points
@@ -80,9 +80,9 @@ impl<C: Covariance> State<C> {
         }
     }
 
-    /// How rows are weighed, where each has its own.
-    pub(crate) fn row_weights(&self) -> Option<RowWeights> {
-        let weights = RowWeights { variance: self.inducing().variance(), noise: self.level().noise };
+    /// How rows, with their factors: `[n]`, are weighed, where each has its own weight.
+    pub(crate) fn row_weights<'a>(&self, factors: Option<&'a [f64]>) -> Option<RowWeights<'a>> {
+        let weights = RowWeights { variance: self.inducing().variance(), noise: self.level().noise, factors };
         self.common_weight().is_none().then_some(weights)
     }
 
@@ -121,21 +121,24 @@ impl<C: Covariance> State<C> {
 
 /// The level at which rows are weighed: variance σ² and noise γ².
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RowWeights {
+pub(crate) struct RowWeights<'a> {
     pub variance: f64,
     pub noise: f64,
+    /// What rows are multiplied by, `[n]`, where they differ in their noise.
+    pub factors: Option<&'a [f64]>,
 }
 
-impl RowWeights {
-    /// tᵢ for qᵢ = ‖vᵢ‖², and dᵢ.
-    pub fn of(self, q: f64) -> (f64, f64) {
-        let left = self.variance - q;
+impl RowWeights<'_> {
+    /// tᵢ of a row with qᵢ = ‖vᵢ‖², and dᵢ.
+    pub fn of(&self, row: usize, q: f64) -> (f64, f64) {
+        let variance = self.factors.map_or(self.variance, |factors| self.variance * factors[row] * factors[row]);
+        let left = variance - q;
         (left, 1.0 / (self.noise + left))
     }
 
     /// The same for a whitened row vᵢ.
-    pub fn of_row(self, v: ArrayView1<'_, f64>) -> (f64, f64) {
-        self.of(v.as_slice().map_or(f64::NAN, |v| dot(v, v)))
+    pub fn of_row(&self, row: usize, v: ArrayView1<'_, f64>) -> (f64, f64) {
+        self.of(row, v.as_slice().map_or(f64::NAN, |v| dot(v, v)))
     }
 }
 
@@ -156,9 +159,9 @@ impl RowSums {
         Self { log: 0.0, pull: 0.0, vdv: Array2::zeros((m, m)) }
     }
 
-    /// Adds a row with qᵢ = ‖vᵢ‖², but for its part of V D Vᵀ; dᵢ.
-    pub fn weigh(&mut self, weights: RowWeights, q: f64) -> f64 {
-        let (left, weight) = weights.of(q);
+    /// Adds a row with its qᵢ = ‖vᵢ‖², but for its part of V D Vᵀ; dᵢ.
+    pub fn weigh(&mut self, weights: &RowWeights<'_>, row: usize, q: f64) -> f64 {
+        let (left, weight) = weights.of(row, q);
         self.log += (left / weights.noise).ln_1p();
         self.pull += weight * left;
         weight
@@ -179,27 +182,27 @@ impl RowSums {
 }
 
 /// The sums of a pass over the rows, from panels of eight as they come.
-pub(crate) struct PassSums {
+pub(crate) struct PassSums<'a> {
     gram: Gram,
     // Where rows have weights: those, their sums, V D Vᵀ, and room for a panel.
-    weighed: Option<(RowWeights, RowSums, Gram, Vec<Lane>)>,
+    weighed: Option<(RowWeights<'a>, RowSums, Gram, Vec<Lane>)>,
 }
 
-impl PassSums {
+impl<'a> PassSums<'a> {
     /// No rows yet, for m inducing points.
-    pub fn new(m: usize, penalty: Penalty, weights: RowWeights) -> Self {
+    pub fn new(m: usize, penalty: Penalty, weights: RowWeights<'a>) -> Self {
         let weighed = penalty.by_rows().then(|| (weights, RowSums::zeros(0), Gram::new(m), vec![[0.0; LANES]; m]));
         Self { gram: Gram::new(m), weighed }
     }
 
-    /// Adds up to eight whitened rows with their y: `[b]`.
-    pub fn add(&mut self, v: &mut [Lane], y: ArrayView1<'_, f64>) {
+    /// Adds up to eight whitened rows, from `first` on, with their y: `[b]`.
+    pub fn add(&mut self, first: usize, v: &mut [Lane], y: ArrayView1<'_, f64>) {
         self.gram.add(v, y);
         let Some((weights, sums, gram, room)) = &mut self.weighed else { return };
         let q = squares(&v[..room.len()]);
         let mut roots = [0.0; LANES];
-        for (root, q) in roots.iter_mut().zip(q).take(y.len()) {
-            *root = sums.weigh(*weights, q).sqrt();
+        for (i, (root, q)) in roots.iter_mut().zip(q).take(y.len()).enumerate() {
+            *root = sums.weigh(weights, first + i, q).sqrt();
         }
         for (to, from) in room.iter_mut().zip(v.iter()) {
             *to = std::array::from_fn(|i| from[i] * roots[i]);

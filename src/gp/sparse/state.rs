@@ -28,6 +28,8 @@ pub struct Level {
 /// ℓ   = −½ [ n log 2πγ² + 2 Σ log diag L_B + yᵀy/γ² − cᵀc ]
 /// F_V = ℓ − ( n σ² − ‖V‖² ) / 2γ²
 /// ```
+///
+/// Where rows differ in their noise, K_mn and y are multiplied by factors such that they do not, and n σ² is Σ f² σ².
 #[derive(Debug, Clone)]
 pub struct State<C> {
     rows: Vec<usize>,
@@ -36,10 +38,33 @@ pub struct State<C> {
     penalty: Penalty,
     lower: Cholesky,
     sums: Sums,
-    // Number of training rows, and yᵀy.
+    totals: RowTotals,
+    solved: Solved,
+}
+
+/// What is known of all training rows together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowTotals {
+    // Their number, and yᵀy.
     n: usize,
     yy: f64,
-    solved: Solved,
+    // Σ fᵢ² of the factors that they are multiplied by, n without; and Σ log fᵢ, by which log densities of the rows are
+    // larger than those of rows times factors.
+    weight: f64,
+    log_density: f64,
+}
+
+impl RowTotals {
+    /// Of targets y: `[n]`, times their factors: `[n]`, if there are any.
+    pub fn new(y: ArrayView1<'_, f64>, factors: Option<&[f64]>) -> Self {
+        let sum = |f: fn(&f64) -> f64| factors.map(|factors| factors.iter().map(f).sum::<f64>());
+        Self {
+            n: y.len(),
+            yy: y.iter().map(|y| y * y).sum(),
+            weight: sum(|factor| factor * factor).unwrap_or(y.len() as f64),
+            log_density: sum(|factor| factor.ln()).unwrap_or(0.0),
+        }
+    }
 }
 
 // What follows from W and V y.
@@ -53,7 +78,8 @@ struct Solved {
 }
 
 impl<C: Covariance> State<C> {
-    /// The model with the inducing points `rows` of the training rows; y: `[n]`. One pass over the rows.
+    /// The model with the inducing points `rows` of the training rows; y: `[n]`, times the factors of the covariance, if it
+    /// has any. One pass over the rows.
     pub fn new(covariance: &C, y: ArrayView1<'_, f64>, rows: &[usize], level: Level) -> Result<Self, GpError> {
         Self::with_penalty(covariance, y, rows, level, Penalty::Linear)
     }
@@ -68,7 +94,8 @@ impl<C: Covariance> State<C> {
     ) -> Result<Self, GpError> {
         let (inducing, lower) = factor(covariance, rows, level)?;
         let sums = sums(covariance, &inducing, lower.lower(), y, (level.noise, penalty))?;
-        Self::from_sums(rows, inducing, (lower, sums), y, level, penalty)
+        let totals = RowTotals::new(y, covariance.factors());
+        Self::from_sums(rows, inducing, (lower, sums), totals, level, penalty)
     }
 
     /// The same when the pass was made elsewhere.
@@ -76,13 +103,12 @@ impl<C: Covariance> State<C> {
         rows: &[usize],
         inducing: C,
         (lower, sums): (Cholesky, Sums),
-        y: ArrayView1<'_, f64>,
+        totals: RowTotals,
         level: Level,
         penalty: Penalty,
     ) -> Result<Self, GpError> {
-        let yy = y.iter().map(|y| y * y).sum();
-        let solved = solve(&sums, y.len(), yy, inducing.variance(), level.noise)?;
-        Ok(Self { rows: rows.to_vec(), inducing, level, penalty, lower, sums, n: y.len(), yy, solved })
+        let solved = solve(&sums, totals, inducing.variance(), level.noise)?;
+        Ok(Self { rows: rows.to_vec(), inducing, level, penalty, lower, sums, totals, solved })
     }
 
     /// The training rows that are inducing points, in the order of the factors.
@@ -164,12 +190,17 @@ impl<C: Covariance> State<C> {
     }
 
     pub(crate) fn yy(&self) -> f64 {
-        self.yy
+        self.totals.yy
     }
 
     /// Number of training rows.
     pub(crate) fn n(&self) -> usize {
-        self.n
+        self.totals.n
+    }
+
+    /// Σ fᵢ² of the factors of the rows, n without.
+    pub(super) fn weight(&self) -> f64 {
+        self.totals.weight
     }
 
     /// α = L⁻ᵀ β̃, `[m]`: the posterior mean is `k_m(x)`ᵀ α.
@@ -184,7 +215,7 @@ impl<C: Covariance> State<C> {
         // ‖y − Vᵀβ̃‖² = yᵀy − 2 (Vy)ᵀβ̃ + β̃ᵀWβ̃
         let beta = &self.solved.beta;
         let (vy_beta, beta_w_beta) = (self.sums.vy.dot(beta), beta.dot(&self.sums.w.dot(beta)));
-        (2.0 * vy_beta - beta_w_beta) / self.yy.max(f64::MIN_POSITIVE)
+        (2.0 * vy_beta - beta_w_beta) / self.yy().max(f64::MIN_POSITIVE)
     }
 
     /// Adds the row `row` with what a pass over the data found about it; no further pass.
@@ -238,7 +269,7 @@ impl<C: Covariance> State<C> {
     }
 
     fn replace(&mut self, covariance: &C, rows: Vec<usize>, lower: Array2<f64>, sums: Sums) -> Result<(), GpError> {
-        let solved = solve(&sums, self.n, self.yy, covariance.variance(), self.level.noise)?;
+        let solved = solve(&sums, self.totals, covariance.variance(), self.level.noise)?;
         self.lower = Cholesky::from_lower(lower)?;
         self.inducing = covariance.select(&rows);
         (self.rows, self.sums, self.solved) = (rows, sums, solved);
@@ -303,7 +334,7 @@ pub(crate) fn factor_at<C: Covariance>(inducing: &C, level: Level) -> Result<Cho
     })
 }
 
-fn solve(sums: &Sums, n: usize, yy: f64, variance: f64, noise: f64) -> Result<Solved, GpError> {
+fn solve(sums: &Sums, totals: RowTotals, variance: f64, noise: f64) -> Result<Solved, GpError> {
     // Written so that NaN is refused too.
     if !(noise > 0.0 && noise.is_finite()) {
         return Err(GpError::value("a sparse model needs a positive noise"));
@@ -316,11 +347,11 @@ fn solve(sums: &Sums, n: usize, yy: f64, variance: f64, noise: f64) -> Result<So
     let mut beta = c.clone();
     solve_triangular(Side::LeftTransposed, lower_b.lower(), beta.view_mut())?;
     let (c, beta) = (c.remove_axis(Axis(1)), beta.remove_axis(Axis(1)));
-    let rows = n as f64;
+    let RowTotals { n, yy, weight, log_density } = totals;
     let cc = dot(c.as_slice().unwrap_or_default(), c.as_slice().unwrap_or_default());
-    let normal = rows * (std::f64::consts::TAU * noise).ln();
-    let log_likelihood = -0.5 * (normal + lower_b.log_determinant() + yy / noise - cc);
-    let trace = rows * variance - sums.w.diag().iter().sum::<f64>();
+    let normal = n as f64 * (std::f64::consts::TAU * noise).ln();
+    let log_likelihood = -0.5 * (normal + lower_b.log_determinant() + yy / noise - cc) + log_density;
+    let trace = weight * variance - sums.w.diag().iter().sum::<f64>();
     let bound = log_likelihood - 0.5 * trace / noise;
     if !bound.is_finite() {
         return Err(GpError::NonFinite { what: "the bound" });

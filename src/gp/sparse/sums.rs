@@ -115,10 +115,10 @@ pub(crate) fn sums<C: Covariance>(
     (noise, penalty): (f64, Penalty),
 ) -> Result<Sums, GpError> {
     let (m, whitening) = (inducing.len(), Whitening::choose(lower, covariance.len(), noise, penalty)?);
-    let weights = RowWeights { variance: covariance.variance(), noise };
+    let weights = RowWeights { variance: covariance.variance(), noise, factors: covariance.factors() };
     let parts = over_chunks(covariance.len(), m * m, |rows| {
         let mut sums = PassSums::new(m, penalty, weights);
-        let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, y.slice(s![rows]));
+        let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(rows.start, v, y.slice(s![rows]));
         covariance.for_panels(rows, inducing, whitening.triangle(), &mut add)?;
         Ok(sums.finish())
     })?;
@@ -134,7 +134,7 @@ pub(crate) fn sums_with_slope(
     (noise, penalty): (f64, Penalty),
 ) -> Result<(Sums, SlopeSums), GpError> {
     let m = inducing.len();
-    let weights = RowWeights { variance: covariance.variance(), noise };
+    let weights = RowWeights { variance: covariance.variance(), noise, factors: covariance.factors() };
     let parts = over_chunks(covariance.len(), 2 * m * m, |rows| {
         let mut part = Sums { rows: penalty.by_rows().then(|| RowSums::zeros(m)), ..Sums::zeros(m) };
         let mut slopes = SlopeSums::zeros(m, penalty);
@@ -145,14 +145,14 @@ pub(crate) fn sums_with_slope(
             let mut d = slope.slice_mut(s![..rows.len(), ..]);
             covariance.tile_with_slope(rows.start, inducing, v.view_mut(), d.view_mut())?;
             solve_triangular(Side::RightTransposed, lower, v.view_mut())?;
-            let y = y.slice(s![rows]);
+            let y = y.slice(s![rows.clone()]);
             gemm_tn(1.0, d.view(), v.view(), 1.0, slopes.dv.view_mut())?;
             add_product(&mut slopes.dy, d.view(), y);
             part.add(v.view(), y)?;
             if let (Some(sums), Some(weighed)) = (&mut part.rows, &mut slopes.weighed) {
-                for (mut v, mut d) in v.outer_iter_mut().zip(d.outer_iter_mut()) {
+                for (row, (mut v, mut d)) in rows.zip(v.outer_iter_mut().zip(d.outer_iter_mut())) {
                     let q = v.as_slice().map_or(f64::NAN, |v| dot(v, v));
-                    let root = sums.weigh(weights, q).sqrt();
+                    let root = sums.weigh(&weights, row, q).sqrt();
                     v *= root;
                     d *= root;
                 }
@@ -238,7 +238,7 @@ mod tests {
     use crate::gp::kernel::{Hyper, Kernel};
     use crate::gp::linalg::Gram;
     use crate::gp::sparse::factor_at;
-    use crate::gp::sparse::{JITTER, Level, State};
+    use crate::gp::sparse::{JITTER, Level, RowTotals, State};
 
     // Points of a spiral in three dimensions; inducing points `step` rows apart.
     fn case(length: f64, step: usize) -> Result<(Stationary, Stationary, Array1<f64>), GpError> {
@@ -306,8 +306,9 @@ mod tests {
                     let level = Level { noise: 0.1, jitter: JITTER };
                     let lower = factor_at(&inducing, level)?;
                     let numbers: Vec<usize> = (0..inducing.len()).collect();
+                    let totals = RowTotals::new(y.view(), None);
                     let state =
-                        State::from_sums(&numbers, inducing.clone(), (lower, sums), y.view(), level, Penalty::Linear)?;
+                        State::from_sums(&numbers, inducing.clone(), (lower, sums), totals, level, Penalty::Linear)?;
                     Ok(state.log_likelihood())
                 };
                 let (rows, sums) = (ell(rows)?, ell(sums)?);

@@ -46,10 +46,11 @@ pub struct Ingest {
     /// Column to predict; optional when only scoring. With a `transform`, it is modelled on another scale.
     pub target: Option<TargetOption>,
     /// Column with the weight of each row: the noise variance of its target is divided by it. Weights count relative to
-    /// their mean (`gp`, `sparse_gp`, `ridge`, `knn`, `mean`).
+    /// their mean.
     #[schemars(length(min = 1))]
     pub weight: Option<String>,
-    /// Column with the known noise of each row's target, a standard deviation in the target's units (`gp`).
+    /// Column with the known noise of each row's target, a standard deviation in the target's units
+    /// (`gp`, `sparse_gp`, `deep_gp`, `stride`).
     #[schemars(length(min = 1))]
     pub noise_std: Option<String>,
 }

@@ -52,7 +52,8 @@ impl Source {
         if !stage.exclude.is_empty() {
             options["exclude"] = json!(stage.exclude);
         }
-        for (name, column) in [("weight", &stage.weight), ("noise_std", &stage.noise_std)] {
+        // `weights`, not `weight`: work of before means of levels were weighted is another one.
+        for (name, column) in [("weights", &stage.weight), ("noise_std", &stage.noise_std)] {
             if column.is_some() {
                 options[name] = json!(column);
             }

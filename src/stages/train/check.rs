@@ -104,8 +104,8 @@ fn check_target(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
 }
 
 /// Methods that take weights of rows, and those that take the known noise of rows.
-const WITH_WEIGHTS: [&str; 5] = ["gp", "sparse_gp", "ridge", "knn", "mean"];
-const WITH_NOISE: [&str; 1] = ["gp"];
+const WITH_WEIGHTS: [&str; 7] = ["gp", "sparse_gp", "deep_gp", "stride", "ridge", "knn", "mean"];
+const WITH_NOISE: [&str; 4] = ["gp", "sparse_gp", "deep_gp", "stride"];
 
 /// Weights and known noise of rows need a method that can use them.
 fn check_rows(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
@@ -121,11 +121,6 @@ fn check_rows(stages: &[Entry], options: &Node, problems: &mut Diagnostics) {
             let help = format!("use one of {known}, or leave `{option}` out of `{ingest}` (of a second ingest stage)");
             problems.push(Diagnostic::new(origin, message).help(help));
         }
-    }
-    let local = options.entry("local").map(|entry| &entry.node.value);
-    if method == "sparse_gp" && has("weight") && local != Some(&Value::Bool(false)) {
-        let message = format!("the local layer of `{method}` does not take `weight` of rows, and `{ingest}` has one");
-        problems.push(Diagnostic::new(origin, message).help("write `local: false`"));
     }
 }
 

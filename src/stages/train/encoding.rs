@@ -1,8 +1,9 @@
 //! Columns of an input as features: fits what they become on training rows, and applies it to the columns of a table.
 
-use crate::features::levels::FOLDS;
+use crate::features::levels::{FOLDS, RowTargets};
 use crate::features::{Encoding, FeatureColumn, RawRows, SeenValues};
 use crate::gp::random::{StreamKey, permutation};
+use crate::gp::row_noise::RowNoise;
 use crate::stages::StageError;
 use crate::store::InputTable;
 use ndarray::{Array2, Axis};
@@ -15,7 +16,10 @@ pub(super) fn fit(table: &InputTable, rows: &[usize], target: &[f64], key: &Stre
     for (place, row) in permutation(&mut key.generator(), rows.len()).into_iter().enumerate() {
         folds[row] = place % FOLDS;
     }
-    Encoding::fit(&table.columns, RawRows { values: values.view(), levels: &table.levels }, target, &folds)
+    let weights = table.weight.as_ref().map(|weights| weights.select(Axis(0), rows));
+    let weights = RowNoise::new(weights, None).weights.map(|weights| weights.to_vec());
+    let targets = RowTargets { values: target, weights: weights.as_deref() };
+    Encoding::fit(&table.columns, RawRows { values: values.view(), levels: &table.levels }, targets, &folds)
 }
 
 /// Rows of a table that has the columns of the encoding.

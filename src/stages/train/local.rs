@@ -1,6 +1,6 @@
 //! Local layers of trained models: their tensors, words and messages.
 
-use super::tensors::{count, integers, matrix};
+use super::tensors::{count, integers, matrix, of_rows, row_noise};
 use crate::gp::neighbours::{LocalFit, LocalParts};
 use crate::store::{ModelFile, Tensor, Tensors};
 
@@ -14,6 +14,7 @@ pub fn tensors(parts: &LocalParts) -> Tensors {
     let mut tensors: Tensors =
         named.into_iter().map(|(name, values)| (format!("local.{name}"), Tensor::from(values.clone()))).collect();
     tensors.insert("local.neighbours".to_owned(), integers([parts.neighbours]));
+    tensors.extend(of_rows(&parts.noise).map(|(name, values)| (format!("local.{name}"), values)));
     tensors
 }
 
@@ -32,6 +33,7 @@ pub fn from_file(file: &ModelFile) -> Result<Option<LocalParts>, String> {
         residuals: matrix(&file.tensors, "local.residuals")?,
         hyper: matrix(&file.tensors, "local.hyper")?,
         training: matrix(&file.tensors, "local.training")?,
+        noise: row_noise(&file.tensors, "local.")?,
     }))
 }
 

@@ -107,23 +107,24 @@ pub(super) fn predictor(
                 None => sparse::fit_with(x_view, y_view, noise, &options, key, observer)?,
             };
             if let Some(options) = stage.local() {
-                let (rows, key) = ((x_view, y_view), key.with("local"));
+                let (rows, key) = ((x_view, y_view, noise), key.with("local"));
                 let (with, fit) = gp.with_local_from(rows, &options, earlier, &key, observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(gp.rows(), source);
-            Predictor::Sparse { gp: Box::new(gp), source_rows }
+            Predictor::Sparse { gp: Box::new(gp), source_rows, known_noise: noise.mean_known() }
         }
         Method::DeepGp | Method::Stride => {
             let options = stage.layered(stage.start(source)?);
-            let rows = (x_view, y_view);
+            let rows = (x_view, y_view, noise);
             let mut gp = deep_gp::fit_from(rows, &options, warm, key, resume, observer)?;
             if let Some(options) = stage.local() {
                 let (with, fit) = gp.with_local_from(rows, &options, earlier, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(&gp.parts().inducing, source);
-            Predictor::Deep { gp: Box::new(gp), method: stage.method.name(), source_rows }
+            let known_noise = noise.mean_known();
+            Predictor::Deep { gp: Box::new(gp), method: stage.method.name(), source_rows, known_noise }
         }
     };
     Ok((predictor, local_fit))

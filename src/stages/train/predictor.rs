@@ -4,7 +4,7 @@ use super::baseline;
 use super::deep;
 use super::local;
 use super::options::Train;
-use super::tensors::{ROW_NOISE, ROW_WEIGHTS, columns, one, optional_vector, rows, scalar, vector};
+use super::tensors::{columns, of_rows, one, optional, row_noise, rows, scalar, vector};
 use crate::gp::GpError;
 use crate::gp::baseline::Baseline;
 use crate::gp::deep::{DeepGp, HiddenLayer};
@@ -20,6 +20,9 @@ use crate::gp::sparse::{SparseGp, SparseParts};
 use crate::store::{ModelFile, Tensor, Tensors};
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use std::collections::BTreeMap;
+
+/// The tensor that holds the mean of what is known of the noise variance of training rows.
+const KNOWN_NOISE: &str = "known_noise";
 
 /// A trained method.
 #[derive(Debug, Clone)]
@@ -38,6 +41,8 @@ pub enum Predictor {
         gp: Box<SparseGp>,
         /// The rows of the source that are inducing points, `[m]`.
         source_rows: Vec<i64>,
+        /// The mean of what is known of the noise variance of training rows, 0 where nothing is.
+        known_noise: f64,
     },
     Deep {
         gp: Box<DeepGp>,
@@ -45,6 +50,8 @@ pub enum Predictor {
         method: &'static str,
         /// The rows of the source that are inducing points, `[m]`; empty without them.
         source_rows: Vec<i64>,
+        /// The mean of what is known of the noise variance of training rows, 0 where nothing is.
+        known_noise: f64,
     },
     /// A plain method to compare with.
     Baseline(Box<Baseline>),
@@ -103,10 +110,9 @@ impl Predictor {
     pub fn noise(&self) -> f64 {
         match self {
             // What is known of the noise of training rows counts with its mean.
-            Self::Gp { gp, noise, .. } => gp.hyper().noise + noise.mean_known(),
-            Self::Sparse { gp, .. } => gp.noise(),
-            Self::Deep { gp, .. } => gp.noise(),
-            Self::Baseline(baseline) => baseline.noise(),
+            Self::Gp { noise, .. } => self.row_noise() + noise.mean_known(),
+            Self::Sparse { known_noise, .. } | Self::Deep { known_noise, .. } => self.row_noise() + known_noise,
+            Self::Baseline(_) => self.row_noise(),
         }
     }
 
@@ -114,7 +120,9 @@ impl Predictor {
     pub fn row_noise(&self) -> f64 {
         match self {
             Self::Gp { gp, .. } => gp.hyper().noise,
-            _ => self.noise(),
+            Self::Sparse { gp, .. } => gp.noise(),
+            Self::Deep { gp, .. } => gp.noise(),
+            Self::Baseline(baseline) => baseline.noise(),
         }
     }
 
@@ -132,9 +140,11 @@ impl Predictor {
     pub fn without_local(self) -> Self {
         match self {
             Self::Gp { .. } | Self::Baseline(_) => self,
-            Self::Sparse { gp, source_rows } => Self::Sparse { gp: Box::new(gp.without_local()), source_rows },
-            Self::Deep { gp, method, source_rows } => {
-                Self::Deep { gp: Box::new(gp.without_local()), method, source_rows }
+            Self::Sparse { gp, source_rows, known_noise } => {
+                Self::Sparse { gp: Box::new(gp.without_local()), source_rows, known_noise }
+            }
+            Self::Deep { gp, method, source_rows, known_noise } => {
+                Self::Deep { gp: Box::new(gp.without_local()), method, source_rows, known_noise }
             }
         }
     }
@@ -161,7 +171,7 @@ impl Predictor {
         match self {
             Self::Gp { gp, .. } => gp.left_out(interrupted),
             Self::Sparse { gp, .. } => gp.left_out_with(x.view(), y.view(), noise, key),
-            Self::Deep { gp, .. } => gp.left_out(x.view(), y.view(), key),
+            Self::Deep { gp, .. } => gp.left_out_with(x.view(), y.view(), noise, key),
             Self::Baseline(baseline) => baseline.left_out(x.view(), y.view(), noise, key),
         }
     }
@@ -237,11 +247,9 @@ impl Predictor {
         match self {
             Self::Gp { gp, y, noise } => {
                 tensors.extend([("x", Tensor::from(gp.parts().x.clone())), ("y", Tensor::from(y.clone()))]);
-                let of_rows = [(ROW_WEIGHTS, &noise.weights), (ROW_NOISE, &noise.known)];
-                let known = of_rows.into_iter().filter_map(|(name, values)| Some((name, values.clone()?)));
-                tensors.extend(known.map(|(name, values)| (name, Tensor::from(values))));
+                tensors.extend(of_rows(noise));
             }
-            Self::Sparse { gp, source_rows } => {
+            Self::Sparse { gp, source_rows, .. } => {
                 let SparseParts { x_m, alpha, lower, lower_b, jitter, bound, log_likelihood, .. } = gp.parts().clone();
                 tensors.extend([
                     ("inducing.rows", Tensor::from(Array1::from(source_rows.clone()))),
@@ -255,6 +263,11 @@ impl Predictor {
                 ]);
             }
             Self::Deep { .. } | Self::Baseline(_) => {}
+        }
+        if let Self::Sparse { known_noise, .. } | Self::Deep { known_noise, .. } = self
+            && *known_noise > 0.0
+        {
+            tensors.insert(KNOWN_NOISE, scalar(*known_noise));
         }
         let mut tensors: Tensors = tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
         match self {
@@ -290,15 +303,15 @@ impl Predictor {
             noise: one(tensors, "hyper.noise")?,
         };
         let features = file.meta.feature_names.len();
+        let known_noise = optional(tensors, KNOWN_NOISE)?.unwrap_or(0.0);
         let deep = |method: &'static str, hyper: Hyper| {
             let (gp, source_rows) = deep::from_file(file, kernel, hyper)?;
-            Ok(Self::Deep { gp: Box::new(gp), method, source_rows })
+            Ok(Self::Deep { gp: Box::new(gp), method, source_rows, known_noise })
         };
         match file.meta.method.as_str() {
             "gp" => {
                 let (x, y) = (columns(tensors, "x", features)?, vector(tensors, "y")?);
-                let weights = optional_vector(tensors, ROW_WEIGHTS)?;
-                let noise = RowNoise { weights, known: optional_vector(tensors, ROW_NOISE)? };
+                let noise = row_noise(tensors, "")?;
                 let gp = ExactGp::condition_with(x.view(), y.view(), &noise, kernel, &hyper);
                 Ok(Self::Gp { gp: Box::new(gp.map_err(|error| error.to_string())?), y, noise })
             }
@@ -320,7 +333,7 @@ impl Predictor {
                     hyper,
                 };
                 let gp = SparseGp::from_parts(parts).map_err(|error| error.to_string())?;
-                Ok(Self::Sparse { gp: Box::new(gp), source_rows })
+                Ok(Self::Sparse { gp: Box::new(gp), source_rows, known_noise })
             }
             "deep_gp" => deep("deep_gp", hyper),
             "stride" => deep("stride", hyper),

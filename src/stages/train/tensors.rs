@@ -1,5 +1,6 @@
 //! Takes tensors by name out of a file; what is not there, or has another shape, is said.
 
+use crate::gp::row_noise::RowNoise;
 use crate::store::{Tensor, Tensors};
 use ndarray::{Array1, Array2, Ix1, Ix2};
 
@@ -31,7 +32,19 @@ pub fn vector(tensors: &Tensors, name: &str) -> Result<Array1<f64>, String> {
 
 /// The weights of training rows, and the known variances of their noise.
 pub const ROW_WEIGHTS: &str = "row_weights";
-pub const ROW_NOISE: &str = "row_noise";
+const ROW_NOISE: &str = "row_noise";
+
+/// How the noise of rows differs, by name.
+pub fn of_rows(noise: &RowNoise) -> impl Iterator<Item = (&'static str, Tensor)> + use<> {
+    let known = [(ROW_WEIGHTS, noise.weights.clone()), (ROW_NOISE, noise.known.clone())];
+    known.into_iter().filter_map(|(name, values)| Some((name, Tensor::from(values?))))
+}
+
+/// The same in a file, with something before the names.
+pub fn row_noise(tensors: &Tensors, before: &str) -> Result<RowNoise, String> {
+    let read = |name: &str| optional_vector(tensors, &format!("{before}{name}"));
+    Ok(RowNoise { weights: read(ROW_WEIGHTS)?, known: read(ROW_NOISE)? })
+}
 
 /// Floats, if there are any.
 pub fn optional_vector(tensors: &Tensors, name: &str) -> Result<Option<Array1<f64>>, String> {

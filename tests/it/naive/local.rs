@@ -3,6 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView1};
 use stride_pipe::gp::deep::Architecture;
 use stride_pipe::gp::kernel::{Hyper, Kernel};
+use stride_pipe::gp::row_noise::RowNoise;
 use stride_pipe::gp::sparse::JITTER;
 
 use super::deep::Deep;
@@ -51,6 +52,8 @@ pub struct Local<'a> {
     pub hyper: Hyper,
     pub places: &'a Places,
     pub y: &'a [f64],
+    /// How their noise differs.
+    pub noise: RowNoise,
 }
 
 impl Local<'_> {
@@ -62,20 +65,34 @@ impl Local<'_> {
 
     /// Mean and variance (noise included) of a target at some place, given those of some rows.
     pub fn given(&self, at: (ArrayView1<f64>, f64), rows: &[usize]) -> (f64, f64) {
-        let own = self.hyper.variance * (1.0 + JITTER) + self.hyper.noise;
+        self.given_with(at, self.hyper.noise, rows)
+    }
+
+    // The same for a target with a noise of its own.
+    fn given_with(&self, at: (ArrayView1<f64>, f64), noise: f64, rows: &[usize]) -> (f64, f64) {
+        let own = |noise: f64| self.hyper.variance * (1.0 + JITTER) + noise;
         let c = Array2::from_shape_fn((rows.len(), rows.len()), |(i, j)| {
-            if i == j { own } else { self.covariance(self.places.at(rows[i]), self.places.at(rows[j])) }
+            if i == j {
+                own(self.noise_of(rows[i]))
+            } else {
+                self.covariance(self.places.at(rows[i]), self.places.at(rows[j]))
+            }
         });
         let lower = cholesky(&c);
         let cross: Array1<f64> = rows.iter().map(|row| self.covariance(at, self.places.at(*row))).collect();
         let y: Array1<f64> = rows.iter().map(|row| self.y[*row]).collect();
         let (v, w) = (solve_lower(&lower, cross.view()), solve_lower(&lower, y.view()));
-        (v.dot(&w), own - v.dot(&v))
+        (v.dot(&w), own(noise) - v.dot(&v))
+    }
+
+    fn noise_of(&self, row: usize) -> f64 {
+        let (weights, known) = (self.noise.weights.as_ref(), self.noise.known.as_ref());
+        self.hyper.noise / weights.map_or(1.0, |weights| weights[row]) + known.map_or(0.0, |known| known[row])
     }
 
     /// log p of a row's target, given those of some others.
     pub fn density(&self, row: usize, others: &[usize]) -> f64 {
-        let (mean, variance) = self.given(self.places.at(row), others);
+        let (mean, variance) = self.given_with(self.places.at(row), self.noise_of(row), others);
         log_density(self.y[row] - mean, variance)
     }
 
@@ -106,7 +123,11 @@ pub fn log_density(residual: f64, variance: f64) -> f64 {
 /// What regression on inducing points says of the target of every row that it is fitted without: how far it is off, and
 /// the variance, noise included. The covariances are those of the inducing points, jitter included: `[m, m]`, and of them
 /// with all rows: `[m, n]`.
-pub fn refits((k_mm, k_mn): (&Array2<f64>, &Array2<f64>), y: &[f64], (variance, noise): (f64, f64)) -> Vec<(f64, f64)> {
+pub fn refits(
+    (k_mm, k_mn): (&Array2<f64>, &Array2<f64>),
+    y: &[f64],
+    (variance, noise): (f64, &dyn Fn(usize) -> f64),
+) -> Vec<(f64, f64)> {
     let (m, n) = k_mn.dim();
     let lower = cholesky(k_mm);
     let v: Vec<Array1<f64>> = k_mn.columns().into_iter().map(|column| solve_lower(&lower, column)).collect();
@@ -115,13 +136,13 @@ pub fn refits((k_mm, k_mn): (&Array2<f64>, &Array2<f64>), y: &[f64], (variance, 
             let mut b = Array2::eye(m);
             let mut vy = Array1::zeros(m);
             for row in (0..n).filter(|row| *row != left_out) {
-                b += &Array2::from_shape_fn((m, m), |(i, j)| v[row][i] * v[row][j] / noise);
-                vy.scaled_add(y[row] / noise, &v[row]);
+                b += &Array2::from_shape_fn((m, m), |(i, j)| v[row][i] * v[row][j] / noise(row));
+                vy.scaled_add(y[row] / noise(row), &v[row]);
             }
             let lower_b = cholesky(&b);
             let own = &v[left_out];
             let (c, u) = (solve_lower(&lower_b, vy.view()), solve_lower(&lower_b, own.view()));
-            (y[left_out] - u.dot(&c), noise + variance - own.dot(own) + u.dot(&u))
+            (y[left_out] - u.dot(&c), noise(left_out) + variance - own.dot(own) + u.dot(&u))
         })
         .collect()
 }

@@ -16,6 +16,7 @@ use crate::gp::neighbours::{
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::filled;
 use crate::gp::random::StreamKey;
+use crate::gp::row_noise::RowNoise;
 use crate::gp::warm::LocalStart;
 
 /// From so many rows on, to bring them into order costs less than it saves.
@@ -32,13 +33,13 @@ impl DeepGp {
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Self, LocalFit), GpError> {
-        self.with_local_from((x, y), options, None, key, observer)
+        self.with_local_from((x, y, &RowNoise::default()), options, None, key, observer)
     }
 
-    /// The same from where an earlier local layer ended.
+    /// The same with noise that differs from row to row, and from where an earlier local layer ended.
     pub fn with_local_from(
         mut self,
-        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         options: &LocalOptions,
         earlier: Option<&LocalStart>,
         key: &StreamKey,
@@ -46,13 +47,13 @@ impl DeepGp {
     ) -> Result<(Self, LocalFit), GpError> {
         observer.phase(Phase::Local);
         let kept = kept_rows(x.nrows(), options, key);
-        let (rows, targets) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept));
+        let (rows, targets, of_kept) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept), noise.select(&kept));
         let particles: Vec<GlobalParticle> = self
             .components
             .iter()
-            .map(|component| self.global_particle(component, rows.view(), targets.view()))
+            .map(|component| self.global_particle(component, (rows.view(), targets.view(), &of_kept)))
             .collect::<Result<_, _>>()?;
-        let noise = noise_rule(options, y, self.parts.hyper.noise);
+        let noise = noise_rule(options, y, self.parts.hyper.noise, &of_kept);
         let (parts, fit) = fit_local((rows.view(), &particles), options, earlier, (noise, &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
@@ -65,7 +66,7 @@ impl DeepGp {
     /// neighbours is fitted to the rows that training has not seen.
     pub fn with_neighbours(
         mut self,
-        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         (kernel, earlier): (Kernel, Option<&LocalStart>),
         held_out: &[usize],
         options: &LocalOptions,
@@ -85,7 +86,8 @@ impl DeepGp {
             |component| Ok(GlobalParticle { places: self.places(component, rows.view())?, leave_one_out: all.clone() });
         let particles: Vec<GlobalParticle> = self.components.iter().map(particle).collect::<Result<_, GpError>>()?;
         let options = LocalOptions { kernel: LocalKernel::Given(kernel), ..*options };
-        let noise = noise_rule(&options, y, self.parts.hyper.noise);
+        let of_kept = noise.select(&kept);
+        let noise = noise_rule(&options, y, self.parts.hyper.noise, &of_kept);
         let (parts, _) = fit_local((rows.view(), &particles), &options, earlier, (noise, &unseen), key, observer)?;
         self.parts.local = Some(parts);
         self.measure_local()?;
@@ -102,13 +104,24 @@ impl DeepGp {
         y: ArrayView1<'_, f64>,
         key: &StreamKey,
     ) -> Result<LeaveOneOut, GpError> {
+        self.left_out_with(x, y, &RowNoise::default(), key)
+    }
+
+    /// The same where rows differ in their noise.
+    pub fn left_out_with(
+        &self,
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        noise: &RowNoise,
+        key: &StreamKey,
+    ) -> Result<LeaveOneOut, GpError> {
         let (rows, mut particles) = (left_out_rows(x.nrows(), key), Vec::with_capacity(self.components.len()));
-        let (x, y) = (x.select(Axis(0), &rows), y.select(Axis(0), &rows));
+        let (x, y, noise) = (x.select(Axis(0), &rows), y.select(Axis(0), &rows), noise.select(&rows));
         for component in &self.components {
             particles.push(match &component.local {
                 Some(local) if component.top.is_nothing() => local.left_out(&self.unseen)?,
                 Some(local) => local.left_out(&left_out_places(local.len(), key))?,
-                None => self.global_particle(component, x.view(), y.view())?.leave_one_out,
+                None => self.global_particle(component, (x.view(), y.view(), &noise))?.leave_one_out,
             });
         }
         Ok(LeaveOneOut::mixed(&particles))
@@ -181,18 +194,18 @@ impl DeepGp {
     fn global_particle(
         &self,
         component: &Component,
-        x: ArrayView2<'_, f64>,
-        y: ArrayView1<'_, f64>,
+        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     ) -> Result<GlobalParticle, GpError> {
         let (places, hyper) = (self.places(component, x)?, &self.parts.hyper);
         let starts: Vec<usize> = (0..x.nrows()).step_by(ROW_TILE).collect();
         let tile = |first: usize| {
-            let range = s![first..(first + ROW_TILE).min(x.nrows()), ..];
-            let tile = self.begun(filled(x.slice(range), &self.design.x_centre))?;
+            let range = first..(first + ROW_TILE).min(x.nrows());
+            let tile = self.begun(filled(x.slice(s![range.clone(), ..]), &self.design.x_centre))?;
             let inputs = component.last_inputs(&self.design, &tile)?;
             let stars = self.design.top(tile.x.view(), inputs.view(), hyper)?;
-            let y = y.slice(s![first..(first + ROW_TILE).min(x.nrows())]).to_vec();
-            let found = component.top.leave_one_out(&stars, hyper, &y)?;
+            let variances: Vec<f64> = range.clone().map(|row| noise.variance(row, hyper.noise)).collect();
+            let y = y.slice(s![range]).to_vec();
+            let found = component.top.leave_one_out(&stars, hyper, (&y, &variances))?;
             found.ok_or_else(|| GpError::value("a local layer needs a top layer with inducing points"))
         };
         let parts: Vec<LeaveOneOut> = starts.into_par_iter().map(tile).collect::<Result<_, GpError>>()?;

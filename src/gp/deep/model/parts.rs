@@ -6,7 +6,7 @@
 //! | `x_centre`, `centre`, `projection`, `knots` | | as in the design |
 //! | `anchors` | r × d | features of the anchors of hidden layers |
 //! | `top` | m × d | features of the inducing points, or of all training rows |
-//! | `y` | 1 × n | targets, for an exact top layer only |
+//! | `y`, `row_weights`, `row_noise` | 1 × n | targets, for an exact top layer only, and what is known of their noise |
 //! | `p<s>.weights.<l>`, `p<s>.below.<l>` | r × D | a hidden layer's weights, and (upper layers) inputs at the anchors |
 //! | `p<s>.u.<l>` | 1 × T | injective: u at the knots |
 //! | `p<s>.top`, `.alpha`, `.lower`, `.lower_b` | | inputs of the top layer at its rows, and its factors |
@@ -61,7 +61,7 @@ pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
     if top.keeps_rows() {
         numbers.insert("top".to_owned(), fit.problem.rows.x.select(Axis(0), &top_rows));
     }
-    let shared = top.shared_numbers(fit.problem.y.view()).into_iter();
+    let shared = top.shared_numbers(fit.problem.y.view(), &fit.problem.noise).into_iter();
     numbers.extend(shared.map(|(name, values)| (name.to_owned(), values)));
     for (index, xi) in fit.states().enumerate() {
         add_particle(fit, index, xi, &top_rows, &mut numbers)?;
@@ -149,8 +149,11 @@ pub(super) fn restore(parts: &DeepParts) -> Result<(Design, Option<Bottom>, Vec<
         let index = name.strip_prefix('p').and_then(|rest| rest.split_once('.')?.0.parse::<usize>().ok());
         index.is_some_and(|index| index < components.len())
     };
-    let shared = ["design", "x_centre", "centre", "projection", "knots", "anchors", "top", "y"];
-    if let Some(name) = parts.numbers.keys().find(|name| !shared.contains(&name.as_str()) && !known(name)) {
+    let of_rows = ["top", "y", top::ROW_WEIGHTS, top::ROW_NOISE];
+    let shared = ["design", "x_centre", "centre", "projection", "knots", "anchors"];
+    if let Some(name) =
+        parts.numbers.keys().find(|name| !shared.iter().chain(&of_rows).any(|own| own == name) && !known(name))
+    {
         return Err(GpError::shape(format!("`{name}` belongs to no particle")));
     }
     Ok((design, bottom, components))
@@ -169,6 +172,10 @@ impl PartsReader<'_> {
             return Err(GpError::shape(format!("`{name}` is {r} × {c}")));
         }
         Ok(found.as_standard_layout().into_owned())
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.parts.numbers.contains_key(name)
     }
 
     fn row(&self, name: &str) -> Result<Vec<f64>, GpError> {
@@ -197,7 +204,7 @@ impl PartsReader<'_> {
         }
         let x_centre = self.row("x_centre")?;
         let centre = self.row("centre")?;
-        let projection = if self.parts.numbers.contains_key("projection") {
+        let projection = if self.has("projection") {
             Some(self.matrix("projection", Some(x_centre.len()), Some(centre.len()))?)
         } else {
             None

@@ -10,6 +10,9 @@
 //! Where a bound is sampled and not ℓ (see `penalty.rs` of sparse regression), V D and −½ L⁻ᵀ V D Vᵀ L⁻¹ are added: with the same
 //! weight d for all rows that is γ²dI − B⁻¹ for −B⁻¹ on the left.
 //!
+//! Where rows differ in their noise, all this is about rows times factors such that they do not; derivatives by K_mn are
+//! multiplied by the factors once more.
+//!
 //! From there they go back to the inputs of the top layer and through the hidden layers, tile by tile. The inducing
 //! rows are a tile of their own.
 
@@ -27,11 +30,11 @@ use crate::gp::deep::options::{Architecture, EmObjective};
 use crate::gp::deep::target::{DensityAt, Target};
 use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::hyper::Evaluation;
-use crate::gp::kernel::{Covariance, Hyper};
+use crate::gp::kernel::{Covariance, Hyper, multiply_lanes, multiply_rows};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{Cholesky, Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
 use crate::gp::sparse::{
-    Level, PassSums, RowWeights, State, Whitening, factor_at, level_gradient, objective_with_gradient,
+    Level, PassSums, RowTotals, RowWeights, State, Whitening, factor_at, level_gradient, objective_with_noise,
 };
 
 /// The name in model files.
@@ -58,20 +61,27 @@ fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError>
     let lower = factor_at(&at_inducing, *level)?;
     let (m, whitening) = (inducing.len(), Whitening::choose(lower.lower(), target.rows.len(), level.noise, penalty)?);
     let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
-    let weights = RowWeights { variance: target.hyper.variance, noise: level.noise };
+    let (y, factors) = target.scaled();
+    let weights = RowWeights { variance: target.hyper.variance, noise: level.noise, factors };
     let parts = over_chunks(target.rows.len(), m * m, |chunk| {
         let mut sums = PassSums::new(m, penalty, weights);
+        let mut add_rows = |rows: Range<usize>, v: &mut [Lane]| {
+            if let Some(factors) = factors {
+                multiply_lanes(v, &factors[rows.clone()]);
+            }
+            sums.add(rows.start, v, y.slice(s![rows]));
+        };
         match (&linear, &at_inducing) {
             (Some(linear), Warped::Stationary(inducing)) => {
-                let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, target.y.slice(s![rows]));
-                inducing.for_panels_from(&mut linear.rows(), chunk, whitening.triangle(), &mut add)?;
+                inducing.for_panels_from(&mut linear.rows(), chunk, whitening.triangle(), &mut add_rows)?;
             }
             _ => {
                 for range in tiles(chunk) {
                     let rows = target.hidden.range(target.rows, range.start, range.end);
                     let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
-                    let y = target.y.slice(s![range.clone()]);
-                    let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, y.slice(s![rows]));
+                    let first = range.start;
+                    let mut add =
+                        |rows: Range<usize>, v: &mut [Lane]| add_rows(first + rows.start..first + rows.end, v);
                     covariance.for_panels(0..range.len(), &at_inducing, whitening.triangle(), &mut add)?;
                 }
             }
@@ -79,7 +89,8 @@ fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError>
         Ok(sums.finish())
     })?;
     let sums = whitening.total(lower.lower(), parts)?;
-    let state = State::from_sums(inducing, at_inducing, (lower, sums), target.y, *level, penalty)?;
+    let totals = RowTotals::new(y, factors);
+    let state = State::from_sums(inducing, at_inducing, (lower, sums), totals, *level, penalty)?;
     Ok(SolvedTop { state, at_inducing: tile, whitening })
 }
 
@@ -106,7 +117,8 @@ impl TopLayer for InducingTop {
             turned.diag_mut().iter_mut().for_each(|value| *value -= share);
         }
         solve_triangular(Side::LeftTransposed, state.lower(), turned.view_mut())?;
-        let weights = state.row_weights().filter(|_| bounded);
+        let (y, factors) = target.scaled();
+        let weights = state.row_weights(factors).filter(|_| bounded);
         let back = Back { target, prepared, alpha: state.alpha()?, state: &state, inverse_b, turned, bounded, weights };
         let (m, coordinates) = (state.len(), state.inducing().coordinates());
         let size = m * coordinates + target.hidden.adjoints(target.design).size();
@@ -123,7 +135,8 @@ impl TopLayer for InducingTop {
                     linear_back.weigh_rows(weights, inverse.view());
                 }
                 over_chunks(target.rows.len(), size, |chunk| {
-                    let part = linear_back.rows(chunk.clone(), target.y.slice(s![chunk]));
+                    let factors = factors.map(|factors| &factors[chunk.clone()]);
+                    let part = linear_back.rows(chunk.clone(), y.slice(s![chunk]), factors);
                     Ok((target.hidden.linear_adjoints(target.design, part.weights), part.inducing))
                 })?
             }
@@ -160,14 +173,16 @@ impl TopLayer for InducingTop {
     ) -> Result<(Evaluation, f64), GpError> {
         let (design, jitter, inputs) = (held.design, held.jitter, &held.inputs[particle]);
         if design.architecture != Architecture::Convolution {
-            let rows = (inputs.view(), held.y);
-            let found = objective_with_gradient(rows, design.kernel, hyper, inducing, jitter, held.penalty)?;
+            let rows = (inputs.view(), held.y, held.noise);
+            let found = objective_with_noise(rows, design.kernel, hyper, inducing, jitter, held.penalty)?;
             return Ok((found.at, found.log_likelihood));
         }
-        let covariance = design.top(held.x, inputs.view(), hyper)?;
-        let level = Level { noise: hyper.noise, jitter };
-        let state = State::with_penalty(&covariance, held.y, inducing, level, held.penalty)?;
-        let (by_variance, by_noise) = level_gradient(&state)?;
+        let scaled = held.noise.scaled(held.y, hyper.noise);
+        let y = scaled.as_ref().map_or(held.y, |scaled| scaled.y.view());
+        let covariance = held.covariance(inputs, hyper, scaled.as_ref())?;
+        let level = Level { noise: held.noise.level(hyper.noise), jitter };
+        let state = State::with_penalty(&covariance, y, inducing, level, held.penalty)?;
+        let (by_variance, by_noise) = level_gradient(&state, (&covariance, y), (held.noise, hyper.noise))?;
         let gradient = vec![by_variance, 0.0, by_noise];
         Ok((Evaluation { value: state.objective(), gradient, jitter: state.jitter() }, state.log_likelihood()))
     }
@@ -219,7 +234,7 @@ struct Back<'a, 't> {
     turned: Array2<f64>,
     // Whether a bound is sampled, and how it weighs rows where each has its own weight.
     bounded: bool,
-    weights: Option<RowWeights>,
+    weights: Option<RowWeights<'t>>,
 }
 
 impl Back<'_, '_> {
@@ -242,6 +257,7 @@ impl Back<'_, '_> {
         let size = (chunk.len().min(TILE), m);
         let (mut whitened, mut adjoint) = (Array2::zeros(size), Array2::zeros(size));
         let mut slopes = Slopes::new(inducing, size.0, size.1);
+        let (y, factors) = target.scaled();
         for range in tiles(chunk) {
             let rows = target.hidden.range(target.rows, range.start, range.end);
             let tile = target.forward(prepared, &rows, true)?;
@@ -250,7 +266,9 @@ impl Back<'_, '_> {
                 (whitened.slice_mut(s![..range.len(), ..]), adjoint.slice_mut(s![..range.len(), ..]));
             covariance.tile_with_slopes(0, inducing, v.view_mut(), &mut slopes)?;
             solve_triangular(Side::RightTransposed, state.lower(), v.view_mut())?;
-            self.by_covariance(v.view(), target.y.slice(s![range.clone()]), by_k.view_mut())?;
+            multiply_rows(v.view_mut(), factors, range.start);
+            self.by_covariance((range.start, v.view()), y.slice(s![range.clone()]), by_k.view_mut())?;
+            multiply_rows(by_k.view_mut(), factors, range.start);
             let mut own = Array2::zeros((range.len(), inducing.coordinates()));
             covariance.pull_back(0, inducing, by_k, &slopes, own.view_mut(), by_inducing.view_mut())?;
             let own = target.design.warped_back(tile.inputs.view(), own, target.hyper.lengths[0]);
@@ -259,10 +277,10 @@ impl Back<'_, '_> {
         Ok((adjoints, by_inducing))
     }
 
-    // ∂ℓ/∂K_mn of a tile, transposed, into out: [b, m], for v: [b, m], y: [b].
+    // ∂ℓ/∂K_mn of the rows `first..`, transposed, into out: [b, m], for v: [b, m], y: [b].
     fn by_covariance(
         &self,
-        v: ndarray::ArrayView2<'_, f64>,
+        (first, v): (usize, ndarray::ArrayView2<'_, f64>),
         y: ArrayView1<'_, f64>,
         mut out: ndarray::ArrayViewMut2<'_, f64>,
     ) -> Result<(), GpError> {
@@ -276,7 +294,8 @@ impl Back<'_, '_> {
         gemm_nt(-1.0 / noise, v, self.turned.view(), 1.0, out.view_mut())?;
         if let Some(weights) = self.weights {
             let mut weighed = v.to_owned();
-            weighed.outer_iter_mut().for_each(|mut row| row *= weights.of_row(row.view()).1);
+            let rows = weighed.outer_iter_mut().enumerate();
+            rows.for_each(|(number, mut row)| row *= weights.of_row(first + number, row.view()).1);
             solve_triangular(Side::Right, self.state.lower(), weighed.view_mut())?;
             out += &weighed;
         }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
 use crate::gp::deep::hidden::Linear;
-use crate::gp::kernel::{Against, Covariance, PointRows, Stationary};
+use crate::gp::kernel::{Against, Covariance, PointRows, Stationary, multiply_lanes};
 use crate::gp::linalg::panels::{BLOCK, LANES, Lane, Packed, multiply, products, room, squares, weighted};
 use crate::gp::linalg::{Cross, Triangle, clear_missing, for_this_processor, multiply_add};
 use crate::gp::sparse::RowWeights;
@@ -28,7 +28,7 @@ pub(super) struct LinearBack<'a> {
     // −L⁻ᵀ B⁻¹/γ² if rows are solved, else that times L⁻¹, `[m, m]`.
     turned: Packed,
     // Where rows have weights of their own: those, and L⁻ᵀ, `[m, m]`.
-    weighed: Option<(RowWeights, Packed)>,
+    weighed: Option<(RowWeights<'a>, Packed)>,
     // The inducing points by coordinates, `[D, m]`.
     places: Packed,
 }
@@ -69,12 +69,12 @@ impl<'a> LinearBack<'a> {
     }
 
     /// Rows, which are solved, have weights of their own: inverse is L⁻ᵀ, `[m, m]`.
-    pub fn weigh_rows(&mut self, weights: RowWeights, inverse: ArrayView2<'_, f64>) {
+    pub fn weigh_rows(&mut self, weights: RowWeights<'a>, inverse: ArrayView2<'_, f64>) {
         self.weighed = Some((weights, Packed::new(inverse)));
     }
 
-    /// The derivatives of some rows with their targets y: `[b]`.
-    pub fn rows(&self, rows: Range<usize>, y: ArrayView1<'_, f64>) -> LinearAdjoints {
+    /// The derivatives of some rows with their targets y: `[b]`, which are multiplied by factors: `[b]` if there are any.
+    pub fn rows(&self, rows: Range<usize>, y: ArrayView1<'_, f64>, factors: Option<&[f64]>) -> LinearAdjoints {
         let (m, size, coordinates) = (self.inducing.len(), self.against.room(), self.inducing.points().rows().ncols());
         let lanes = |count: usize| vec![[0.0; LANES]; count];
         let (mut points, mut own) = (lanes(coordinates), lanes(room(coordinates)));
@@ -94,7 +94,12 @@ impl<'a> LinearBack<'a> {
             if let Some(lower) = self.lower {
                 lower.solve(&mut v);
             }
-            let y: Lane = std::array::from_fn(|i| y.get(first - rows.start + i).copied().unwrap_or(0.0));
+            let place = first - rows.start;
+            let factors = factors.map(|factors| &factors[place..place + eight.len()]);
+            if let Some(factors) = factors {
+                multiply_lanes(&mut v, factors);
+            }
+            let y: Lane = std::array::from_fn(|i| y.get(place + i).copied().unwrap_or(0.0));
             // (y − Vᵀβ̃)/γ²
             let explained = weighted(&v, self.beta.as_slice().unwrap_or_default());
             let residual = std::array::from_fn(|i| (y[i] - explained[i]) / self.noise);
@@ -103,10 +108,15 @@ impl<'a> LinearBack<'a> {
                 by_covariance(&v[..m], turned, alpha, &residual, adjoint);
             }
             if let Some((weights, inverse)) = &self.weighed {
-                let weights = squares(&v[..m]).map(|q| weights.of(q).1);
+                let q = squares(&v[..m]);
+                let last = eight.end - 1;
+                let weights: Lane = std::array::from_fn(|i| weights.of((first + i).min(last), q[i]).1);
                 for (inverse, adjoint) in inverse.blocks().zip(adjoint.as_chunks_mut::<BLOCK>().0) {
                     add_weighed(&v[..m], inverse, &weights, adjoint);
                 }
+            }
+            if let Some(factors) = factors {
+                multiply_lanes(&mut adjoint, factors);
             }
             clear_missing(&mut adjoint, eight.len());
             let row_sums = weigh(&mut adjoint[..m], &weight, &mut column_sums);

@@ -29,8 +29,10 @@ use crate::gp::neighbours::LocalKernel;
 use crate::gp::observer::Observer;
 use crate::gp::predict::not_negative;
 use crate::gp::random::StreamKey;
+use crate::gp::row_noise::RowNoise;
 use crate::gp::sparse::{JITTER, Penalty, SparseOptions};
 
+pub(super) use exact::{NOISE as ROW_NOISE, WEIGHTS as ROW_WEIGHTS};
 pub(super) use neighbours::TopNeighbours;
 pub use neighbours::{NeighbourStart, TopOptions};
 
@@ -103,7 +105,7 @@ impl Start {
     /// Hyper-parameters, inducing points and relative jitter of the stationary model that all chains start from.
     pub(super) fn fit(
         &self,
-        (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         penalty: Penalty,
         key: &StreamKey,
         observer: &mut dyn Observer,
@@ -111,14 +113,14 @@ impl Start {
         match self {
             Self::Sparse(options) => {
                 let options = SparseOptions { penalty, ..options.clone() };
-                let gp = crate::gp::sparse::fit(x, y, &options, key, observer)?;
+                let gp = crate::gp::sparse::fit_with(x, y, noise, &options, key, observer)?;
                 Ok((gp.hyper().clone(), gp.rows().to_vec(), gp.jitter() / gp.hyper().variance))
             }
             Self::Exact(options) => {
-                let gp = crate::gp::exact::fit(x, y, options, key, observer)?;
+                let gp = crate::gp::exact::fit_with(x, y, noise, options, key, observer)?;
                 Ok((gp.hyper().clone(), Vec::new(), JITTER))
             }
-            Self::Neighbours(options) => Ok((options.fit(x, y, key, observer)?, Vec::new(), JITTER)),
+            Self::Neighbours(options) => Ok((options.fit((x, y, noise), key, observer)?, Vec::new(), JITTER)),
         }
     }
 }
@@ -158,8 +160,8 @@ pub(super) trait TopLayer: Debug + Send + Sync {
         true
     }
     /// What else a model keeps, for all particles.
-    fn shared_numbers(&self, y: ArrayView1<'_, f64>) -> NamedNumbers {
-        let _ = y;
+    fn shared_numbers(&self, y: ArrayView1<'_, f64>, noise: &RowNoise) -> NamedNumbers {
+        let _ = (y, noise);
         NamedNumbers::new()
     }
     /// What else a model keeps, for this one.
@@ -183,9 +185,15 @@ pub(super) trait Posterior: Debug + Send + Sync {
     fn is_nothing(&self) -> bool {
         false
     }
-    /// What the targets y of training rows would be if their own row had not been seen; `None` where that is not known.
-    fn leave_one_out(&self, rows: &Warped, hyper: &Hyper, y: &[f64]) -> Result<Option<LeaveOneOut>, GpError> {
-        let _ = (rows, hyper, y);
+    /// What the targets y of training rows, with the variances of their noise, would be if their own row had not been seen;
+    /// `None` where that is not known.
+    fn leave_one_out(
+        &self,
+        rows: &Warped,
+        hyper: &Hyper,
+        (y, noise): (&[f64], &[f64]),
+    ) -> Result<Option<LeaveOneOut>, GpError> {
+        let _ = (rows, hyper, y, noise);
         Ok(None)
     }
 }
@@ -213,7 +221,7 @@ struct RegressionPosterior {
     anchors: Warped,
     // The posterior mean is k(·, anchors) alpha.
     alpha: Array1<f64>,
-    // The factor of K_mm, or of K + γ²I.
+    // The factor of K_mm, or of K and the noise.
     lower: Triangle,
     // The factor of B; none for all training rows.
     lower_b: Option<Triangle>,
@@ -249,7 +257,12 @@ impl Posterior for RegressionPosterior {
         Ok((mean, remaining))
     }
 
-    fn leave_one_out(&self, rows: &Warped, hyper: &Hyper, y: &[f64]) -> Result<Option<LeaveOneOut>, GpError> {
+    fn leave_one_out(
+        &self,
+        rows: &Warped,
+        hyper: &Hyper,
+        (y, noise): (&[f64], &[f64]),
+    ) -> Result<Option<LeaveOneOut>, GpError> {
         let (m, mut found) = (self.alpha.len(), LeaveOneOut::default());
         let alpha = self.alpha.as_slice().unwrap_or_default();
         rows.for_panels(0..y.len(), &self.anchors, None, &mut |rows, k| {
@@ -264,8 +277,8 @@ impl Posterior for RegressionPosterior {
                     (remaining, squares(&k[..m]))
                 }
             };
-            for (i, y) in y[rows].iter().enumerate() {
-                found.push(y - mean[i], remaining[i], back[i], hyper.noise);
+            for (i, row) in rows.enumerate() {
+                found.push(y[row] - mean[i], remaining[i], back[i], noise[row]);
             }
         })?;
         Ok(Some(found))

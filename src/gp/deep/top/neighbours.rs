@@ -26,6 +26,7 @@ use crate::gp::neighbours::{
 };
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::random::{StreamKey, permutation, sample_without_replacement};
+use crate::gp::row_noise::RowNoise;
 
 /// The name in model files.
 pub(super) const NAME: &str = "neighbours";
@@ -67,16 +68,15 @@ impl NeighbourStart {
     /// Hyper-parameters of an exact fit on some of the rows.
     pub(super) fn fit(
         &self,
-        x: ArrayView2<'_, f64>,
-        y: ArrayView1<'_, f64>,
+        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<Hyper, GpError> {
         let (rows, subset) = START_ROWS;
         let some = sample_without_replacement(&mut key.with("neighbours.subset").generator(), x.nrows(), rows);
         let options = ExactOptions { stationary: self.stationary, subset, ..ExactOptions::default() };
-        let (x, y) = (x.select(Axis(0), &some), y.select(Axis(0), &some));
-        let gp = exact::fit(x.view(), y.view(), &options, &key.with("neighbours.start"), observer)?;
+        let (x, y, noise) = (x.select(Axis(0), &some), y.select(Axis(0), &some), noise.select(&some));
+        let gp = exact::fit_with(x.view(), y.view(), &noise, &options, &key.with("neighbours.start"), observer)?;
         Ok(gp.hyper().clone())
     }
 
@@ -92,8 +92,7 @@ impl NeighbourStart {
     /// The covariance function of the top layer, and its hyper-parameters where hidden layers change nothing.
     pub(in crate::gp::deep) fn top(
         &self,
-        x: ArrayView2<'_, f64>,
-        y: ArrayView1<'_, f64>,
+        (x, y, rows): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         start: &Hyper,
         key: &StreamKey,
         observer: &mut dyn Observer,
@@ -101,7 +100,7 @@ impl NeighbourStart {
         observer.phase(Phase::Neighbours);
         let places = Places { points: x.to_owned(), lengths: None };
         let count = self.top.neighbours as usize;
-        let noise = noise_rule(&self.predictions, y, start.noise);
+        let noise = noise_rule(&self.predictions, y, start.noise, rows);
         best_kernel(places, y, count, (self.top.kernel, noise), &key.with("neighbours.kernel"), observer)
     }
 }
@@ -140,11 +139,11 @@ pub(super) struct NeighbourTop;
 fn likelihood<'a>(
     kernel: Kernel,
     places: &'a Places,
-    y: ArrayView1<'a, f64>,
+    (y, noise): (ArrayView1<'a, f64>, &'a RowNoise),
     lists: Option<&'a NeighbourLists>,
 ) -> Result<LocalLikelihood<'a>, GpError> {
     let lists = lists.ok_or_else(|| GpError::shape("rows without neighbours"))?;
-    Ok(LocalLikelihood { kernel, sites: places.sites(), y, lists })
+    Ok(LocalLikelihood { kernel, sites: places.sites(), y, lists, noise })
 }
 
 impl TopLayer for NeighbourTop {
@@ -155,7 +154,7 @@ impl TopLayer for NeighbourTop {
     fn value(&self, target: &Target<'_>, prepared: &Prepared) -> Result<DensityAt, GpError> {
         let inputs = target.inputs(prepared)?;
         let places = target.design.places(target.rows.x.view(), inputs);
-        let density = likelihood(target.design.top_kernel, &places, target.y, target.neighbours)?;
+        let density = likelihood(target.design.top_kernel, &places, (target.y, target.noise), target.neighbours)?;
         Ok(DensityAt::likelihood(density.value(target.hyper)?))
     }
 
@@ -169,7 +168,7 @@ impl TopLayer for NeighbourTop {
         };
         let places = target.design.places(target.rows.x.view(), inputs);
         let inputs = if places.lengths.is_some() { raw.view() } else { places.points.view() };
-        let density = likelihood(target.design.top_kernel, &places, target.y, target.neighbours)?;
+        let density = likelihood(target.design.top_kernel, &places, (target.y, target.noise), target.neighbours)?;
         let room = target.room.ok_or_else(|| GpError::shape("rows without neighbours"))?;
         let (sum, by_places) = density.with_adjoint(target.hyper, room)?;
         let adjoint = target.design.places_back(inputs, by_places);
@@ -205,7 +204,7 @@ impl TopLayer for NeighbourTop {
         _: &[usize],
     ) -> Result<(Evaluation, f64), GpError> {
         let places = held.design.places(held.x, held.inputs[particle].clone());
-        let density = likelihood(held.design.top_kernel, &places, held.y, held.neighbours_of(particle))?;
+        let density = likelihood(held.design.top_kernel, &places, (held.y, held.noise), held.neighbours_of(particle))?;
         let sum = density.with_gradient(hyper)?;
         let value = sum.log_likelihood;
         Ok((Evaluation { value, gradient: sum.gradient.to_vec(), jitter: 0.0 }, value))
@@ -219,7 +218,7 @@ impl TopLayer for NeighbourTop {
         false
     }
 
-    fn shared_numbers(&self, _: ArrayView1<'_, f64>) -> NamedNumbers {
+    fn shared_numbers(&self, _: ArrayView1<'_, f64>, _: &RowNoise) -> NamedNumbers {
         NamedNumbers::new()
     }
 }

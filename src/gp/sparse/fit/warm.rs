@@ -9,9 +9,9 @@ use crate::gp::kernel::{Hyper, StationaryOptions};
 use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
 use crate::gp::row_noise::RowNoise;
-use crate::gp::sparse::{JITTER, SparseGp, SparseOptions, State, times};
+use crate::gp::sparse::{JITTER, SparseGp, SparseOptions, State};
 use crate::gp::warm::WarmStart;
-use ndarray::{Array1, ArrayView1, ArrayView2, Axis};
+use ndarray::{ArrayView1, ArrayView2, Axis};
 
 /// A fit that starts from an earlier model begins close to where it ends, and one of so many of its points may move.
 const FROM_EARLIER: Settings = Settings { iterations: 20, tolerance: 1e-5 };
@@ -26,13 +26,8 @@ pub fn fit_from(
     observer: &mut dyn Observer,
 ) -> Result<SparseGp, GpError> {
     noise.check(x.nrows())?;
-    if noise.known.is_some() {
-        return Err(GpError::value("a sparse model takes weights, but no known noise of rows"));
-    }
     let x = x.as_standard_layout();
-    let roots = noise.roots();
-    let weighed = times(y, roots.as_ref());
-    let mut fitter = Fitter::begun((x.view(), weighed.view(), roots.as_ref()), options, warm, key)?;
+    let mut fitter = Fitter::begun((x.view(), y, noise), options, warm, key)?;
     let start = fitter.given.clone();
     let rows = fitter.raising(|fitter| fitter.renewed(&start, warm, true, observer))?;
     let hyper = fitter.raising(|fitter| fitter.optimise(&start, &rows, 0, &FROM_EARLIER, observer))?;
@@ -44,14 +39,14 @@ pub fn fit_from(
 /// The inducing points of an earlier model among the rows x: `[n, d]`, as many as are asked for, with the jitter that they
 /// need.
 pub(crate) fn rows_from(
-    (x, y): (ArrayView2<'_, f64>, ArrayView1<'_, f64>),
+    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     options: &SparseOptions,
     warm: &WarmStart,
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<usize>, f64), GpError> {
     let x = x.as_standard_layout();
-    let mut fitter = Fitter::begun((x.view(), y, None), options, warm, key)?;
+    let mut fitter = Fitter::begun((x.view(), y, noise), options, warm, key)?;
     let start = fitter.given.clone();
     let rows = fitter.raising(|fitter| fitter.renewed(&start, warm, false, observer))?;
     Ok((rows, fitter.jitter))
@@ -60,7 +55,7 @@ pub(crate) fn rows_from(
 impl<'a> Fitter<'a> {
     // With the hyper-parameters of an earlier model.
     fn begun(
-        (x, y, factors): (ArrayView2<'a, f64>, ArrayView1<'a, f64>, Option<&'a Array1<f64>>),
+        (x, y, noise): (ArrayView2<'a, f64>, ArrayView1<'a, f64>, &'a RowNoise),
         options: &'a SparseOptions,
         warm: &WarmStart,
         key: &'a StreamKey,
@@ -75,7 +70,7 @@ impl<'a> Fitter<'a> {
         let distance = median_distance(x.select(Axis(0), &subset).view());
         let mut bounds = exact::soft_bounds(given.lengths.len(), distance, x.nrows());
         bounds.upper[0] = LARGEST_VARIANCE.ln();
-        Ok(Self { x, y, factors, options, key, free: hyperparameters.optimise, given, bounds, jitter: JITTER })
+        Ok(Self { x, y, noise, options, key, free: hyperparameters.optimise, given, bounds, jitter: JITTER })
     }
 
     // The points of an earlier model, as many as are asked for; a tenth of them may be exchanged.
@@ -93,10 +88,11 @@ impl<'a> Fitter<'a> {
         let count = (self.options.inducing.count as usize).min(self.y.len());
         let mut rows = warm.inducing_rows(self.x);
         rows.truncate(count);
-        let covariance = self.covariance(hyper)?;
-        let state = State::with_penalty(&covariance, self.y, &rows, self.level(hyper), self.options.penalty)?;
+        let scaled = self.scaled(hyper);
+        let (covariance, y) = (self.covariance(hyper, scaled.as_ref())?, self.targets(scaled.as_ref()));
+        let state = State::with_penalty(&covariance, y, &rows, self.level(hyper), self.options.penalty)?;
         let choice = Choice {
-            y: self.y,
+            y,
             candidates: self.options.inducing.candidates,
             key: self.key.with("sparse.select").with("renewed"),
             trace: TracePoint::at("select", hyper),
