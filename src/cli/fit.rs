@@ -95,7 +95,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     for note in &data.notes {
         exit::say(&format!("note: {note}"));
     }
-    let columns = args.data.choice.look(&data.path)?;
+    let columns = data.own(args.data.choice.look(&data.path)?);
     print(&described(&args.data.path, &columns))?;
     let request = FitRequest {
         name,

@@ -87,7 +87,7 @@ fn for_data(args: &Args, data: &Path, target: &str) -> Result<(), Failure> {
         exit::say(&format!("note: {note}"));
     }
     let wishes = ColumnWishes { key: args.key.clone(), exclude: args.exclude.clone() };
-    let columns = fit::choose(&prepared.path, target, &wishes)?;
+    let columns = prepared.own(fit::choose(&prepared.path, target, &wishes)?);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let candidate = fit::unseen(&columns, args.time_limit, threads, false);
     let remark = format!(

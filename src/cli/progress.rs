@@ -285,7 +285,7 @@ mod tests {
         let (start, task) = (Instant::now(), Task::of_run("model", "train"));
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut work = Workload::default();
-        work.add("default", "model", 2, 60.0);
+        work.add("default", "model", 2.0, 60.0);
         let mut state = Shown { last_line: start, course: Course::new(work), task: None };
         assert!(state.due(after(30)).is_none(), "nothing goes on");
         state.course.begin(&task, start);

@@ -5,7 +5,7 @@ use super::runs::Where;
 use super::{print, print_raw};
 use crate::stages::report::{Subject, page, page_of_runs};
 use crate::store::history::Run;
-use crate::store::write_atomic;
+use crate::store::{sweep, write_atomic};
 use crate::text::bytes;
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     if path == Path::new("-") {
         return print_raw(&html);
     }
+    sweep(&path);
     let written = write_atomic(&path, html.as_bytes())?;
     print(&format!("{}: {} run(s), {}\n", path.display(), runs.len(), bytes(written.bytes)))
 }

@@ -22,7 +22,13 @@ pub fn workload(plan: &Plan, sources: &Sources, options: &RunOptions) -> Workloa
         let previews = of_case(plan, case, sources, &mut sizes, &options.selected);
         for (stage, preview) in case.stages.iter().zip(previews) {
             let effort = preview.effort.unwrap_or(0.0);
-            work.add(&case.label, &stage.id, preview.run, effort / options.threads.max(1) as f64);
+            // About: which tasks are those of a shard is known when they are reached.
+            let count = match options.shard {
+                Some(_) if stage.stage.frequency() == Frequency::PerRun => 0.0,
+                Some(shard) => f64::from(preview.run) * shard.share(),
+                None => f64::from(preview.run),
+            };
+            work.add(&case.label, &stage.id, count, effort / options.threads.max(1) as f64);
             if options.selected.to.as_ref() == Some(&stage.id) {
                 break;
             }

@@ -2,13 +2,16 @@
 //!
 //! Tasks are numbered in the order of the plan, the same on every machine, and dealt out in turn. A task goes with the one
 //! whose result it takes, fold by fold: predictions are made where the model was trained. What several cases have in common
-//! is one task. Work that needs all folds is left to the run that collects.
+//! is one task. Work that needs all folds is left to the run that collects. So is work with a model that the pipeline itself
+//! publishes before: shards publish nothing.
 
 use super::plan::PlannedStage;
 use crate::stages::Frequency;
 use crate::stages::job::Key;
+use crate::store::lock::real;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// `2/8`: the third of eight shares.
@@ -41,6 +44,11 @@ impl fmt::Display for Shard {
 }
 
 impl Shard {
+    /// The share of all tasks.
+    pub fn share(self) -> f64 {
+        1.0 / self.count as f64
+    }
+
     /// About how many of so many tasks are its own.
     pub fn of(self, tasks: u64) -> u64 {
         tasks.div_ceil(self.count)
@@ -58,17 +66,21 @@ pub(super) struct Share {
     folds: HashMap<String, Vec<String>>,
     /// Stages of this case that are left to the run that collects.
     left: HashSet<String>,
+    /// Where earlier stages of this case publish or write.
+    published: Vec<PathBuf>,
 }
 
 impl Share {
     pub(super) fn new(shard: Shard) -> Self {
-        Self { shard, numbers: HashMap::new(), next: 0, folds: HashMap::new(), left: HashSet::new() }
+        let (numbers, folds, left, published) = (HashMap::new(), HashMap::new(), HashSet::new(), Vec::new());
+        Self { shard, numbers, next: 0, folds, left, published }
     }
 
     /// Another case begins.
     pub(super) fn begin_case(&mut self) {
         self.folds.clear();
         self.left.clear();
+        self.published.clear();
     }
 
     /// Whether a stage is left to the run that collects: it needs all folds, or what needs all folds.
@@ -79,7 +91,11 @@ impl Share {
             Frequency::PerCase => inputs.iter().any(|input| self.folds.contains_key(*input)),
             Frequency::PerRun => true,
         };
-        let leaves = gathers || inputs.iter().any(|input| self.left.contains(*input));
+        let taken = stage.stage.takes_published().map(real_place);
+        let awaits = taken.is_some_and(|taken| self.published.iter().any(|place| taken.starts_with(place)));
+        let places = stage.stage.targets().into_iter().map(|(place, _)| real_place(place));
+        self.published.extend(places);
+        let leaves = gathers || awaits || inputs.iter().any(|input| self.left.contains(*input));
         if leaves {
             self.left.insert(stage.id.clone());
         }
@@ -107,6 +123,10 @@ impl Share {
         }
         ours
     }
+}
+
+fn real_place(path: &Path) -> PathBuf {
+    real(path).unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Looks at the columns of an input: which can be features, which identifies the rows, what is left out and why.
 
-use super::reason::{OmittedColumn, Reason};
+use super::reason::{OmittedColumn, Reason, later_rows};
 use crate::eval::transform::TransformName;
 use crate::features::spec::ONE_HOT;
 use crate::features::{ColumnKind, Missing};
@@ -120,6 +120,7 @@ pub fn choose(path: &Path, target: &str, wishes: &ColumnWishes) -> Result<Column
     }
     let place = |name: &String| schema.columns().iter().position(|column| column.name == *name);
     features.sort_by_key(place);
+    notes.extend(later_rows(&features, &times, &declared));
     if features.is_empty() {
         return Err(no_features(path, &left_out));
     }

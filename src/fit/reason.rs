@@ -1,8 +1,21 @@
 //! Why a column is no feature, and what can be done about it today.
 
-use crate::store::input::ColumnInfo;
+use crate::features::ColumnKind;
+use crate::store::input::{ColumnInfo, DeclaredColumn};
+use crate::text::one_line;
 use arrow::datatypes::DataType;
 use std::fmt;
+
+/// What times among the features mean for rows that are held out at random.
+pub fn later_rows(features: &[String], times: &[ColumnInfo], declared: &[DeclaredColumn]) -> Option<String> {
+    let declared = declared.iter().filter(|one| one.kind == Some(ColumnKind::Timestamp)).map(|one| &one.name);
+    let times: Vec<&String> = times.iter().map(|time| &time.name).chain(declared).collect();
+    let name = one_line(features.iter().find(|name| times.contains(name))?);
+    Some(format!(
+        "`{name}` is a time, and rows are held out at random: later rows are harder to predict. `time: {{ key: {name}, \
+         test_fraction: 0.2 }}` instead of the split in the pipeline file tests on those"
+    ))
+}
 
 /// A column that the model does not see.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,5 +1,6 @@
 //! The data as Parquet: files that are something else are imported first.
 
+use super::columns::ColumnChoice;
 use crate::import::{CsvOptions, ImportOptions, import};
 use crate::pipeline::is_name;
 use crate::store::{StoreError, footer_value};
@@ -13,8 +14,22 @@ pub struct Prepared {
     pub path: PathBuf,
     /// Where the rows were imported to, if they were.
     pub imported: bool,
+    /// The column that the import has added, to number the rows.
+    added: Option<&'static str>,
     /// What the user may want to know.
     pub notes: Vec<String>,
+}
+
+impl Prepared {
+    /// Speaks of the columns of the user's own data: not of one that was added and left out.
+    #[must_use]
+    pub fn own(&self, mut columns: ColumnChoice) -> ColumnChoice {
+        if let Some(added) = self.added {
+            columns.columns -= 1;
+            columns.left_out.retain(|left| left.name != added);
+        }
+        columns
+    }
 }
 
 /// The footer entry of a Parquet file that was imported here: it may be replaced.
@@ -27,7 +42,7 @@ const KEY: &str = "row_id";
 /// Parquet as it is; anything else becomes `NAME-data.parquet` in this directory.
 pub fn prepare(data: &Path, directory: &Path, name: &str, force: bool) -> Result<Prepared, StoreError> {
     if !data.is_file() || begins_as_parquet(data) {
-        return Ok(Prepared { path: data.to_owned(), imported: false, notes: Vec::new() });
+        return Ok(Prepared { path: data.to_owned(), imported: false, added: None, notes: Vec::new() });
     }
     let path = directory.join(format!("{name}-data.parquet"));
     if path.symlink_metadata().is_ok() && !force && footer_value(&path, ORIGIN).is_none() {
@@ -46,7 +61,7 @@ pub fn prepare(data: &Path, directory: &Path, name: &str, force: bool) -> Result
         ..ImportOptions::default()
     };
     let imported = import(&[data.to_owned()], &path, &options)?;
-    Ok(Prepared { path, imported: true, notes: imported.notes })
+    Ok(Prepared { path, imported: true, added: imported.adds_key.then_some(KEY), notes: imported.notes })
 }
 
 /// A file that is empty or damaged is for the reader of Parquet to complain about, if that is what it is called.

@@ -52,6 +52,8 @@ pub struct Imported {
     pub blocks: Vec<u64>,
     /// Columns, in order.
     pub columns: Vec<ImportedColumn>,
+    /// Whether the key is none of the input, and counts the rows.
+    pub adds_key: bool,
     /// What the user may want to change.
     pub notes: Vec<String>,
     pub written: Written,
@@ -135,11 +137,12 @@ pub fn import(inputs: &[PathBuf], output: &Path, options: &ImportOptions) -> Res
     }
     options.check_names_used(inputs, &pieces)?;
     let notes = pieces.iter().flat_map(|piece| piece.notes.clone()).collect();
+    let adds_key = !pieces.iter().flat_map(|piece| &piece.columns).any(|(name, _)| *name == options.key);
     let blocks = assemble(pieces, options)?;
     let columns = summarise(&blocks);
     let written = write(output, &columns, &blocks, &options.footer)?;
     let lengths: Vec<u64> = blocks.iter().map(|block| block.rows as u64).collect();
-    Ok(Imported { rows: lengths.iter().sum(), blocks: lengths, columns, notes, written })
+    Ok(Imported { rows: lengths.iter().sum(), blocks: lengths, columns, adds_key, notes, written })
 }
 
 fn read(path: &Path, options: &ImportOptions) -> Result<Vec<Piece>, StoreError> {

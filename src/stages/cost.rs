@@ -5,7 +5,7 @@
 //! three: how many steps a search takes, and how fast a machine is, is not known before. A run corrects them by how fast
 //! it goes.
 
-use super::train::{Method, Train};
+use super::train::{CALIBRATION_FOLDS, Calibrate, Method, Train};
 use crate::gp::deep::{Architecture, SamplerOptions};
 
 /// A multiplication and an addition within a product of large matrices.
@@ -37,6 +37,8 @@ pub const STARTED: f64 = 0.3;
 const LOCAL_EVALUATIONS: f64 = 60.0;
 /// What a gradient of a deep density costs, in passes over the rows.
 const DEEP_PASSES: f64 = 9.0;
+/// Batches of frozen chains that are made until they have mixed, where nobody knows how many.
+const BATCHES: f64 = 5.0;
 /// Gradients of the climb before the sampling, where it is not asked for, with a top layer of neighbours.
 const CLIMB: f64 = 100.0;
 
@@ -48,8 +50,19 @@ pub fn passing((rows, features): WorkSize) -> f64 {
     PIECE + NUMBER * rows * (features + 2.0)
 }
 
-/// Training on so many rows.
-pub fn training(train: &Train, size: WorkSize) -> f64 {
+/// Training on so many rows, those of the models that calibrate it included.
+pub fn training(train: &Train, (rows, features): WorkSize) -> f64 {
+    let others = if train.calibrate == Calibrate::OutOfFold { CALIBRATION_FOLDS } else { 0 };
+    let part = rows * (1.0 - 1.0 / CALIBRATION_FOLDS as f64);
+    let whole = fitting(train, (rows, features)) + others as f64 * fitting(train, (part, features));
+    // A budget is time on the clock, of all processors.
+    let most = train.em.time_budget.filter(|_| train.method.is_deep());
+    let most = most.map(|budget| (1 + others) as f64 * budget.seconds() * processors());
+    most.map_or(whole, |most| whole.min(most))
+}
+
+/// Fitting a model to so many rows.
+fn fitting(train: &Train, size: WorkSize) -> f64 {
     let (rows, features) = size;
     let lengths = if train.ard { features } else { 1.0 };
     let points = train.inducing.rows.as_ref().map_or(f64::from(train.inducing.count), |rows| rows.len() as f64);
@@ -102,6 +115,10 @@ pub fn predicting(train: &Train, trained: f64, (rows, features): WorkSize) -> f6
     passing((rows, features)) + factor + rows * each + local
 }
 
+fn processors() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |count| usize::from(count) as f64)
+}
+
 /// One likelihood with its gradient from the covariance of all rows: factor, inverse, derivatives.
 fn dense(rows: f64, pair: f64, lengths: f64) -> f64 {
     MULTIPLY * rows.powi(3) + rows * rows * (pair + DERIVATIVE * (lengths - 1.0))
@@ -114,7 +131,9 @@ fn neighbourhoods(rows: f64, features: f64, neighbours: f64) -> f64 {
 /// Gradients of the density of hidden layers in a whole fit.
 fn gradients(train: &Train) -> f64 {
     let em = &train.em;
-    let moves = f64::from(em.iterations()) * f64::from(em.sampler.method().moves()) + f64::from(em.frozen_moves());
+    let batches = if em.until.is_some() { BATCHES } else { 1.0 };
+    let frozen = batches * f64::from(em.frozen_moves());
+    let moves = f64::from(em.iterations()) * f64::from(em.sampler.method().moves()) + frozen;
     let each = match &em.sampler {
         SamplerOptions::Hmc(options) => f64::from(options.leapfrog),
         // A value costs about half of a gradient.

@@ -9,15 +9,17 @@ pub mod evaluate;
 pub mod explain;
 pub mod ingest;
 pub mod job;
+mod placement;
 pub mod predict;
 pub mod report;
 pub mod split;
 mod stage;
 pub mod train;
 
+pub use placement::Placement;
 pub use stage::{
-    Collecting, Context, Demand, FinishedRun, Frequency, Job, Model, Models, Output, Placement, PredictionFiles,
-    Preparation, RowCheck, Said, Sources, Stage, StageKind, Work, lost,
+    Collecting, Context, Demand, FinishedRun, Frequency, Job, Model, Models, Output, PredictionFiles, Preparation,
+    RowCheck, Said, Sources, Stage, StageKind, Work, lost,
 };
 
 use crate::eval::EvalError;

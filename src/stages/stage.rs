@@ -2,13 +2,12 @@
 
 use super::ingest::{Source, inspect::Inspection};
 use super::job::{Cancel, Key, Record, Spans, Task};
+use super::placement::Placement;
 use super::predict::Predicted;
 use super::split::Folds;
 use super::{StageError, cost};
-use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
 use crate::store::input::KeyColumn;
-use crate::store::lock::place_of;
 use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
 use crate::tables::TableKind;
 use serde_json::Value as Json;
@@ -70,6 +69,11 @@ pub trait Stage: Any + Debug + Send + Sync {
     /// Files and directories that it replaces in place, and whether it puts files below a directory.
     fn targets(&self) -> Vec<(&Path, bool)> {
         Vec::new()
+    }
+
+    /// A published model that it takes, by the directory or file that has it.
+    fn takes_published(&self) -> Option<&Path> {
+        None
     }
 
     /// Estimated peak memory in bytes for so many rows and features.
@@ -142,31 +146,6 @@ pub enum Frequency {
     PerFold,
     /// Once for all cases together, after them.
     PerRun,
-}
-
-/// Where a stage stands among all stages of all cases.
-pub struct Placement<'a> {
-    pub id: &'a str,
-    pub label: &'a str,
-    /// As it is written, with positions.
-    pub node: &'a Node,
-    /// How many cases there are.
-    pub cases: usize,
-    /// Whether its work is the same in all of them.
-    pub same: bool,
-    /// How many folds its output has.
-    pub folds: u32,
-    /// What others write, by whom.
-    pub seen: &'a mut BTreeMap<PathBuf, String>,
-}
-
-impl Placement<'_> {
-    /// Notes that the stage writes there, and says who else does.
-    pub fn claim(&mut self, target: &Path, is_directory: bool) -> Option<String> {
-        let place = place_of(target, is_directory).unwrap_or_else(|_| target.to_owned());
-        let whose = if self.label == "default" { self.id.to_owned() } else { format!("{} / {}", self.label, self.id) };
-        self.seen.insert(place, whose)
-    }
 }
 
 /// What later stages ask of the rows of an input.

@@ -151,6 +151,7 @@ pub fn link_or_copy(source: &Path, target: &Path) -> Result<(), StoreError> {
     if fs::hard_link(source, target).is_ok() {
         return Ok(());
     }
+    sweep(target);
     copy_atomic(source, target).map(drop)
 }
 

@@ -4,13 +4,13 @@
 //! seen, a damaged one is not used. `last/` remembers what each place of a pipeline depended on last time, to say why
 //! it must run again.
 
-use super::atomic::{abandoned, create_held, hex, process_mark};
+use super::atomic::{abandoned, create_held, process_mark};
 use super::input::sha256_file;
 use super::lock::open_lock;
-use super::{ResultsDir, StoreError, escape, write_atomic};
+use super::seal::{Sealing, sealed, sealing};
+use super::{ResultsDir, StoreError, escape, sweep, write_atomic};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -39,34 +39,20 @@ pub struct CacheEntry {
 struct Listing {
     files: BTreeMap<String, String>,
     notes: Json,
-    sha256: String,
 }
 
-/// Stands for the hash of a text within that text while it is computed.
-const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-
 impl Listing {
-    /// The text of a listing, with its own hash in it.
-    fn text(files: BTreeMap<String, String>, notes: Json) -> serde_json::Result<String> {
-        let blank = serde_json::to_string_pretty(&Self { files, notes, sha256: NO_HASH.to_owned() })?;
-        let hash = hex(&Sha256::digest(&blank));
-        Ok(replace_last(&blank, NO_HASH, &hash))
-    }
-
     /// The listing in a file, if it is whole.
     fn load(path: &Path) -> Option<Self> {
         let text = fs::read_to_string(path).ok()?;
-        let listing: Self = serde_json::from_str(&text).ok()?;
-        let blank = replace_last(&text, &listing.sha256, NO_HASH);
-        (listing.sha256.len() == NO_HASH.len() && hex(&Sha256::digest(blank)) == listing.sha256).then_some(listing)
+        serde_json::from_str(&text).ok().filter(|_| sealing(&text) == Sealing::Whole)
     }
 }
 
-fn replace_last(text: &str, from: &str, to: &str) -> String {
-    match text.rsplit_once(from) {
-        Some((before, after)) => [before, to, after].concat(),
-        None => text.to_owned(),
-    }
+/// What a place of a pipeline depended on, in `last/`.
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    parts: Json,
 }
 
 /// An entry being made; it is removed unless committed.
@@ -183,12 +169,18 @@ impl Cache {
 
     /// Remembers what a place of a pipeline depended on.
     pub fn remember(&self, place: &[impl AsRef<str>], parts: &Json) -> Result<(), StoreError> {
-        write_atomic(&self.place(place), parts.to_string().as_bytes()).map(drop)
+        let path = self.place(place);
+        let text =
+            sealed(&Remembered { parts: parts.clone() }).map_err(|error| StoreError::write(&path, error.into()))?;
+        sweep(&path);
+        write_atomic(&path, text.as_bytes()).map(drop)
     }
 
-    /// What it depended on last time.
+    /// What it depended on last time; nothing where that is damaged, or of an older program.
     pub fn recall(&self, place: &[impl AsRef<str>]) -> Option<Json> {
-        serde_json::from_slice(&fs::read(self.place(place)).ok()?).ok()
+        let text = fs::read_to_string(self.place(place)).ok()?;
+        let found: Remembered = serde_json::from_str(&text).ok()?;
+        (sealing(&text) == Sealing::Whole).then_some(found.parts)
     }
 }
 
@@ -225,8 +217,8 @@ impl Draft {
             let hash = sha256_file(&self.temporary.join(&name))?;
             files.insert(name, hash);
         }
-        let listing =
-            Listing::text(files, notes.clone()).map_err(|error| StoreError::write(&self.temporary, error.into()))?;
+        let listing = sealed(&Listing { files, notes: notes.clone() })
+            .map_err(|error| StoreError::write(&self.temporary, error.into()))?;
         write_atomic(&self.temporary.join(ENTRY), listing.as_bytes())?;
         let parent = self.target.parent().unwrap_or(&self.target);
         fs::create_dir_all(parent).map_err(fail(parent))?;

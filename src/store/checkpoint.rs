@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::ResultsDir;
-use super::atomic::{Written, write_atomic};
+use super::atomic::{Written, sweep, write_atomic};
 use super::container::{ContainerError, FileKind, Tensors, decode, encode, read_regular};
 use super::error::StoreError;
 use crate::tables::{Timestamp, TraceRow};
@@ -91,6 +91,7 @@ impl CheckpointFile {
 
     /// Removes a checkpoint that nobody needs any more. One that stays does no harm: its work is found in the cache first.
     pub fn remove(path: &Path) {
+        sweep(path);
         let _ = fs::remove_file(path);
     }
 

@@ -16,6 +16,7 @@ mod parquet_out;
 pub mod record;
 pub mod results;
 mod run_id;
+mod seal;
 mod tensor;
 mod views;
 

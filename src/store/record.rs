@@ -8,7 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::atomic::{Written, hex, host, write_atomic};
+use super::atomic::{Written, hex, host, sweep, write_atomic};
+use super::input::sha256_file;
+use super::seal::{Sealing, sealed, sealed_line, sealing};
 use super::{ResultsDir, RunId, StoreError, WrittenTable};
 use crate::tables::{RunRow, Timestamp};
 use sha2::{Digest as _, Sha256};
@@ -128,7 +130,7 @@ impl Manifest {
     /// Writes the manifest to its run's directory.
     pub fn save(&self, results: &ResultsDir) -> Result<Written, StoreError> {
         let path = results.manifest_path(&self.run_id);
-        let mut text = serde_json::to_vec_pretty(self).map_err(|error| StoreError::write(&path, error.into()))?;
+        let mut text = sealed(self).map_err(|error| StoreError::write(&path, error.into()))?.into_bytes();
         text.push(b'\n');
         results.share(self)?;
         // Where others find it first: a run that is complete here is so for them. `--resume` ends one that is not.
@@ -149,13 +151,31 @@ impl Manifest {
             ),
             other => other,
         })?;
-        serde_json::from_slice(&text).map_err(|error| {
-            StoreError::invalid(
-                &path,
-                format!("not a manifest: {error}"),
-                "the file is damaged, or of a newer stride-pipe",
-            )
-        })
+        let damaged = |detail: String| {
+            let hint = "the file is damaged, or of a newer stride-pipe";
+            StoreError::invalid(&path, format!("not a manifest: {detail}"), hint)
+        };
+        let manifest = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        match str::from_utf8(&text).map_or(Sealing::Broken, sealing) {
+            Sealing::Broken => Err(damaged("its text does not fit the hash in it".to_owned())),
+            Sealing::Whole | Sealing::Unsealed => Ok(manifest),
+        }
+    }
+
+    /// The record of a file that the run has written, by where it is now.
+    fn record_of(&self, path: &Path) -> Option<&FileRecord> {
+        self.files.iter().find(|file| path.ends_with(&file.path))
+    }
+
+    /// Refuses a file of the run that is not as the run has written it.
+    pub fn check_file(&self, path: &Path) -> Result<(), StoreError> {
+        let Some(record) = self.record_of(path) else { return Ok(()) };
+        if sha256_file(path)? == record.sha256 {
+            return Ok(());
+        }
+        let detail = format!("not as run {} has written it: its hash is another one", self.run_id);
+        let hint = "the file is damaged, or somebody changed it: remove it and run again";
+        Err(StoreError::invalid(path, detail, hint))
     }
 }
 
@@ -177,15 +197,15 @@ impl From<&Manifest> for RunRow {
     }
 }
 
-/// Writes the resolved pipeline of a run; one that is resumed has it already, and it stays as it is.
+/// Writes the resolved pipeline of a run; one that is resumed has it already, unless it was damaged.
 pub fn write_resolved(results: &ResultsDir, run_id: &RunId, yaml: &str) -> Result<Written, StoreError> {
     let path = results.resolved_path(run_id);
     match fs::read(&path) {
-        Ok(bytes) => {
+        Ok(bytes) if bytes == yaml.as_bytes() => {
             let sha256 = hex(&Sha256::digest(&bytes));
             Ok(Written { path, bytes: bytes.len() as u64, sha256 })
         }
-        Err(_) => write_atomic(&path, yaml.as_bytes()),
+        _ => write_atomic(&path, yaml.as_bytes()),
     }
 }
 
@@ -220,7 +240,7 @@ impl EventLog {
         for (name, value) in fields {
             object.entry(name).or_insert(value);
         }
-        let line = format!("{}\n", Value::Object(object));
+        let line = format!("{}\n", sealed_line(&Value::Object(object)));
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // One call per line: with append mode, lines of two processes do not mix.
         file.write_all(line.as_bytes())
@@ -235,13 +255,23 @@ impl EventLog {
 
 /// The event that a run began with; none when the run or its log is not there.
 pub fn first_event(results: &ResultsDir, run_id: &RunId) -> Option<Value> {
-    let text = fs::read_to_string(results.events_path(run_id)).ok()?;
-    serde_json::from_str(text.lines().next()?).ok()
+    let log = fs::read(results.events_path(run_id)).ok()?;
+    event(log.split(|byte| *byte == b'\n').next()?)
+}
+
+/// The event in a line of a log, if it is whole.
+pub(super) fn event(line: &[u8]) -> Option<Value> {
+    let text = str::from_utf8(line).ok()?;
+    serde_json::from_str(text).ok().filter(|_| sealing(text) != Sealing::Broken)
 }
 
 /// Keeps the manifest of an attempt that ended early, before the run goes on: `manifest-1.json`, `manifest-2.json`, …
 pub fn set_manifest_aside(results: &ResultsDir, run_id: &RunId) -> Result<(), StoreError> {
     let manifest = results.manifest_path(run_id);
+    // What an attempt that was killed was writing.
+    for path in [&manifest, &results.resolved_path(run_id), &results.report_path(run_id)] {
+        sweep(path);
+    }
     if !manifest.exists() {
         return Ok(());
     }

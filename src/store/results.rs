@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
-use super::atomic::hex;
+use super::atomic::{hex, sweep};
 use super::model::MODEL_FILE;
 use super::object::{Mirror, Upload, is_address};
 use super::parquet_out::ParquetSink;
@@ -206,6 +206,7 @@ impl ResultsDir {
     ) -> Result<WrittenTable, StoreError> {
         kind.check(schema)?;
         let path = self.table_path(kind, pipeline, run_id);
+        sweep(&path);
         let mut sink = ParquetSink::create(&path, schema, &footer.entries(kind, run_id))?;
         for batch in batches {
             sink.write(&batch?)?;

@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
 use super::object::is_address;
 use super::parquet_out::write_parquet;
-use super::{ResultsDir, StoreError, write_atomic};
+use super::{ResultsDir, StoreError, sweep, write_atomic};
 use crate::eval::metrics::{Metric, headline, of_chains, of_drift, of_predictions};
 use crate::tables::TableKind;
 
@@ -52,6 +52,7 @@ pub fn write_views(results: &ResultsDir) -> Result<(), StoreError> {
     if fs::read(&path).is_ok_and(|found| found == text.as_bytes()) {
         return Ok(());
     }
+    sweep(&path);
     write_atomic(&path, text.as_bytes()).map(drop)
 }
 

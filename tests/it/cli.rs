@@ -187,6 +187,26 @@ fn plan_says_about_how_long_it_will_take() {
     assert!(exact > 1.0 && exact < 3600.0, "{exact}");
     assert!(seconds("--set stages.model.train.method=ridge") < exact / 10.0);
     assert!(seconds("--set stages.folds.split.kfold.folds=2") < exact / 5.0);
+    // Five more models, each of four fifths of the rows.
+    let calibrated = seconds("--set stages.model.train.calibrate=out_of_fold");
+    assert!(calibrated > 2.0 * exact && calibrated < 6.0 * exact, "{calibrated} {exact}");
+    let deep = "--set stages.model.train.method=stride --set stages.model.train.inducing.count=20";
+    assert!(seconds(&format!("{deep} --set stages.model.train.em.until.rhat=1.1")) > 1.2 * seconds(deep));
+    // A second for each of the twenty folds.
+    let deep = format!("{deep} --set stages.model.train.em.particles=500");
+    let bound = seconds(&format!("{deep} --set stages.model.train.em.time_budget=1s"));
+    assert!(bound < 20.1 && seconds(&deep) > 2.0 * bound, "{bound}");
+    // Half of the rows are left when training rows are divided again.
+    let nested = std::fs::read_to_string(sandbox.path("slow.yaml")).unwrap().replace(
+        "  model:\n    train: { input: folds",
+        "  again:\n    split: { input: folds, holdout: { test_fraction: 0.5 } }\n  model:\n    train: { input: again",
+    );
+    let nested = nested.replace("model: model, input: folds", "model: model, input: again");
+    sandbox.write("nested.yaml", &nested);
+    let json = sandbox.run("plan nested.yaml --format json").succeeded().stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let inner = json["cases"][0]["stages"][3]["estimated_seconds"].as_f64().unwrap();
+    assert!(inner < exact / 3.0, "{inner} {exact}");
     let text = sandbox.run("plan slow.yaml").succeeded().stdout;
     let line = text.lines().find(|line| line.starts_with("time ")).unwrap();
     assert!(line.contains("about ") && text.contains("1500 rows, about "), "{text}");

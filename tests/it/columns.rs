@@ -158,6 +158,14 @@ fn another_day_has_levels_and_columns_that_are_new() {
     };
     assert_eq!(share("share_unseen_levels", "sort"), Some(0.1));
     assert_eq!(share("share_missing", "size"), Some(0.1));
+    // All rows are later than those of training. Time goes on: that is no drift, but rows from before training are.
+    assert_eq!(share("share_outside_range", "day.age"), Some(0.0));
+    assert!(!ran.stdout.contains("day.age") && !ran.stderr.contains("day.age"), "{}", ran.stderr);
+    let mut earlier = table(40, 0);
+    earlier[4].1 = Arc::new(Date32Array::from_iter_values((0..40).map(|row| 18_000 + row)));
+    write_columns(&sandbox.path("earlier.parquet"), earlier).unwrap();
+    let ran = sandbox.run("score --model model --key id --input earlier.parquet --output z.parquet").succeeded();
+    assert!(ran.stderr.contains("outside the range of training: `day.age` in 100 % of the rows"), "{}", ran.stderr);
     // A gap where training had none to learn from is a row that cannot be scored.
     let failed = sandbox
         .run("score --model model --key id --input next.parquet --output x.parquet --fail-if share_unseen_levels>0.05");

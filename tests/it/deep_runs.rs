@@ -220,6 +220,40 @@ fn killed_and_resumed_it_ends_the_same() {
     assert!(parts <= offline.wall_s * 1.001 + 1e-6, "the parts are not more than the whole: {timings:?}");
 }
 
+/// What was traced before the interruption is of the same fold as what comes after it.
+#[test]
+fn a_later_fold_that_is_resumed_keeps_its_traces() {
+    let em = "em: { iterations: 40, particles: 2, exchanges: 1, sampler: { hmc: { transitions: 3, leapfrog: 3 } }, \
+              final_transitions: 5 }";
+    let folds = |sandbox: &Sandbox| {
+        let text = crate::sandbox::SMALL.replace("folds: 5", "folds: 2");
+        sandbox.write("folds.yaml", &text.replace("method: gp", &stride(&format!(", {em}"))));
+    };
+    let whole = Sandbox::new();
+    folds(&whole);
+    whole.run("run folds.yaml --quiet").succeeded();
+    let sandbox = Sandbox::new();
+    folds(&sandbox);
+    let mut child = start(&sandbox, &["run", "folds.yaml"]);
+    let models =
+        || sandbox.files("results/cache/entries").iter().filter(|name| name.ends_with("model.safetensors")).count();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut first = None;
+    // The checkpoint of the first fold goes when its model is there.
+    while (models() != 1 || checkpoint(&sandbox).is_none() || checkpoint(&sandbox) == first)
+        && Instant::now() < deadline
+    {
+        first = first.or_else(|| checkpoint(&sandbox));
+        assert!(child.try_wait().unwrap().is_none(), "the run is always faster");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill(&mut child);
+    let _ = child.wait();
+    let resumed = sandbox.run("run folds.yaml --resume").succeeded();
+    assert!(resumed.stderr.contains("fold 1 (of 2): going on after EM iteration"), "{}", resumed.stderr);
+    assert_eq!(contents(&sandbox), contents(&whole));
+}
+
 #[test]
 fn interrupted_it_keeps_the_checkpoint_and_says_so() {
     let (sandbox, ran, expected) = stopped(|child| {

@@ -257,14 +257,16 @@ fn a_table_of_text() {
     let fit = ["fit", "My Orders.csv", "--target", "price", "--quiet"];
     let ran = Ran::from(&command.args(fit).output().unwrap()).succeeded();
     for said in [
-        "My Orders.csv: 60 rows, 8 columns\n",
+        "My Orders.csv: 60 rows, 7 columns\n",
         "  key       order\n  features  5: size, weight, colour, when, discount\n",
         "  gaps      discount: filled with the mean, and a column that says where\n",
-        "  left out  row_id: numbers the rows, as the key does\n",
+        "  note      `when` is a time, and rows are held out at random: later rows are harder to predict.",
         "rows: my-orders-data.parquet\n",
     ] {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
     }
+    // The number that an import gives to rows is none of the user's columns.
+    assert!(!ran.stdout.contains("row_id"), "{}", ran.stdout);
     sandbox.run("run my-orders.yaml --quiet").succeeded();
     // Its own import is replaced, a file of somebody else's is not.
     let data = std::fs::read(sandbox.path("my-orders-data.parquet")).unwrap();

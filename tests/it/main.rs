@@ -17,6 +17,7 @@ mod cli;
 mod columns;
 mod commands;
 mod constant;
+mod damaged;
 mod datasets;
 mod deep_plan;
 mod deep_runs;

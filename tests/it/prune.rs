@@ -153,6 +153,13 @@ fn goes_on_where_it_was_interrupted() {
     sandbox.run("runs prune").succeeded();
     assert_eq!(mentions(&sandbox, &ids[0]), Vec::<String>::new());
     is_whole(&sandbox, &ids[1]);
+    // Killed at its very end, it has put the directory out of sight: no run that looks unfinished, and the next one removes it.
+    let hidden = sandbox.path(format!("results/cache/drafts/{}.pruned", ids[0]));
+    fs::create_dir_all(&hidden).unwrap();
+    fs::write(hidden.join("pruned.json"), "{}").unwrap();
+    assert_eq!(sandbox.run("runs list").succeeded().stdout.lines().count(), 2);
+    sandbox.run("runs prune").succeeded();
+    assert!(!hidden.exists());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
+use stride_pipe::store::history::read_events;
 use stride_pipe::store::record::{Alarm, FileRecord, write_resolved};
 use stride_pipe::store::{EventLog, Manifest, ResultsDir, RunId, StoreError};
 use stride_pipe::tables::Timestamp;
@@ -87,8 +88,16 @@ fn events_are_lines_in_order_and_survive_a_cut() {
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4);
-    assert_eq!(lines[1], r#"{"at":"2026-11-16T02:25:30.123456Z","event":"stage_done","rows":3}"#);
-    assert_eq!(lines[3], r#"{"at":"2026-11-16T02:25:30.123456Z","event":"resumed"}"#);
+    // The hash of each line comes last.
+    let of = |line: &'static str, hash: &str| format!("{line},\"sha256\":\"{hash}\"}}");
+    let hash = |line: &str| line.rsplit('"').nth(1).unwrap().to_owned();
+    for (line, text) in [
+        (lines[1], r#"{"at":"2026-11-16T02:25:30.123456Z","event":"stage_done","rows":3"#),
+        (lines[3], r#"{"at":"2026-11-16T02:25:30.123456Z","event":"resumed""#),
+    ] {
+        assert_eq!(line, of(text, &hash(line)));
+    }
+    assert_eq!(read_events(&results, &run_id()).damaged_lines, 1);
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn options(history: &History, first: &Run, second: &Run, notes: &mut Vec<String>
 
 /// The options of every case of a run: `stage.kind.key` and value.
 fn resolved(history: &History, run: &Run) -> Option<BTreeMap<String, BTreeMap<String, String>>> {
-    let text = std::fs::read_to_string(history.results.resolved_path(&run.id)).ok()?;
+    let text = run.resolved(&history.results).ok()?;
     let tree = parse(&text, &mut Diagnostics::default())?;
     let flat = |node: &Node| {
         let mut found = BTreeMap::new();

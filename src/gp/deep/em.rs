@@ -76,6 +76,7 @@ impl<'a> DeepFit<'a> {
         warm: Option<(&WarmStart, &DeepStart)>,
         observer: &mut dyn Observer,
     ) -> Result<Self, GpError> {
+        let clock = observer.seconds();
         exact::check_training(x, y)?;
         noise.check(x.nrows())?;
         options.check(x.ncols())?;
@@ -111,16 +112,21 @@ impl<'a> DeepFit<'a> {
             ),
             risen: 0.0,
             seconds: resume.as_ref().map_or(0.0, |state| state.seconds),
-            clock: observer.seconds(),
+            clock,
             moves_done: 0,
         };
-        fit.begin_neighbours((x, y), resume.is_none(), warm.map(|(warm, _)| warm), observer)?;
+        let begins = resume.is_none();
+        fit.begin_neighbours((x, y), begins, warm.map(|(warm, _)| warm), observer)?;
         fit.chains = match (resume, warm) {
             (Some(state), _) => fit.restore(state.particles)?,
             (None, Some((_, deep))) => fit.warm_chains(deep, observer)?,
             (None, None) => fit.first_chains(observer)?,
         };
         fit.moves_done = fit.iteration * fit.sampler().moves() as usize;
+        if begins {
+            // The start is part of the time that training takes.
+            fit.note_time(observer);
+        }
         Ok(fit)
     }
 

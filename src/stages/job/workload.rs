@@ -13,10 +13,10 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Adds so many pieces of work of a stage.
-    pub fn add(&mut self, case: &str, stage: &str, count: u32, seconds: f64) {
+    /// Adds so many pieces of work of a stage; it may be a share of them.
+    pub fn add(&mut self, case: &str, stage: &str, count: f64, seconds: f64) {
         self.pieces.insert((case.to_owned(), stage.to_owned()), seconds);
-        self.total += f64::from(count) * seconds;
+        self.total += count * seconds;
     }
 
     /// What all of it is expected to take.
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn weighs_work_by_its_cost_and_learns_its_speed() {
         let mut work = Workload::default();
-        work.add("default", "quick", 2, 1.0);
-        work.add("default", "slow", 2, 99.0);
+        work.add("default", "quick", 2.0, 1.0);
+        work.add("default", "slow", 2.0, 99.0);
         assert_eq!(work.total(), Duration::from_secs(200));
         let start = Instant::now();
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn late_work_is_never_about_to_end_at_once() {
         let mut work = Workload::default();
-        work.add("default", "slow", 1, 10.0);
+        work.add("default", "slow", 1.0, 10.0);
         let start = Instant::now();
         let mut course = Course::new(work);
         course.begin(&task("slow"), start);

@@ -48,8 +48,9 @@ pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, 
 fn tally(meta: &ModelMeta, x: &Array2<f64>, seen: &SeenValues, prediction: &TargetPrediction) -> Tally {
     let mut tally = Tally::new(meta.feature_names.len());
     tally.count_seen(seen);
+    let ranges = meta.ranges_of_new_rows();
     for row in x.rows() {
-        tally.count_ranges(&row.to_vec(), &meta.feature_ranges);
+        tally.count_ranges(&row.to_vec(), &ranges);
     }
     for std in prediction.spread().unwrap_or_default() {
         tally.count_variance(std * std, meta.predictive_variance);

@@ -17,8 +17,8 @@ pub use score::check_apart;
 use super::cost;
 use super::ingest::Source;
 use super::job::Key;
-use super::split::{Folds, Split};
-use super::train::Train;
+use super::split::Folds;
+use super::train::{Train, shares};
 use super::{
     Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, PredictionFiles, Preparation,
     RowCheck, Said, Stage, StageError, StageKind, Work, lost,
@@ -45,7 +45,7 @@ pub static KIND: StageKind = StageKind {
         check: check::check,
         ..Kind::new::<Predict>("predict", "Predicts the test rows of every fold, or all rows of an input.")
     },
-    version: 3,
+    version: 4,
     read: super::read::<Predict>,
 };
 
@@ -85,6 +85,10 @@ impl Stage for Predict {
         Demand { only_valid: self.on_invalid == OnInvalid::Error, ..Demand::default() }
     }
 
+    fn takes_published(&self) -> Option<&Path> {
+        self.published.as_ref().map(FilePath::path)
+    }
+
     fn targets(&self) -> Vec<(&Path, bool)> {
         self.output.iter().map(|output| (output.path(), self.writes_directory())).collect()
     }
@@ -93,10 +97,9 @@ impl Stage for Predict {
         let find = |wanted: &str| stages.iter().find(|(id, _)| *id == wanted).map(|(_, stage)| *stage as &dyn Any);
         let train = find(&self.model).and_then(|stage| stage.downcast_ref::<Train>());
         let Some(train) = train else { return cost::passing((rows, features)) };
-        let share = train.training_share(stages);
         // Of rows that are divided, the test rows; of others, all.
-        let tested = if find(&self.input).is_some_and(<dyn Any>::is::<Split>) { 1.0 - share } else { 1.0 };
-        cost::predicting(train, rows * share, (rows * tested, features))
+        let tested = shares(&self.input, stages).1;
+        cost::predicting(train, rows * train.training_share(stages), (rows * tested, features))
     }
 
     fn missing(&self, context: &Context<'_>) -> Option<PathBuf> {

@@ -3,7 +3,7 @@
 use super::Subject;
 use crate::eval::metrics::of_drift;
 use crate::report::DriftPoint;
-use crate::store::{RunId, read_known};
+use crate::store::{Manifest, RunId, StoreError, read_known};
 use crate::tables::{MetricRow, TableKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,7 +63,10 @@ pub fn of_pipeline(subject: &Subject<'_>, rows: &[MetricRow]) -> Vec<DriftPoint>
     let mut all = Vec::new();
     for (id, path) in &earlier[first..] {
         // Damaged tables of other runs are their own problem.
-        all.extend(points(pipeline, id, &read_known(path).unwrap_or_default()));
+        let whole = Manifest::load(subject.results, id).and_then(|manifest| manifest.check_file(path));
+        let damaged = matches!(whole, Err(StoreError::Invalid { .. }));
+        let rows = if damaged { Vec::new() } else { read_known(path).unwrap_or_default() };
+        all.extend(points(pipeline, id, &rows));
     }
     all.extend(own);
     all

@@ -14,6 +14,7 @@ const SINGLE: usize = 20;
 /// What explain stages say of these cases, or of any when none are named.
 pub fn explanations(subject: &Subject<'_>, wanted: &[(String, String)]) -> Result<Vec<Explanation>, StoreError> {
     let Some(path) = subject.tables.get(&TableKind::Explanations) else { return Ok(Vec::new()) };
+    subject.check(path)?;
     let rows: Vec<ExplanationRow> = read_known(path)?;
     let mut found: Vec<(&str, &str, Vec<&ExplanationRow>)> = Vec::new();
     for row in &rows {

@@ -91,7 +91,8 @@ fn input(file: &ModelFile, feature: &str, target: &str) -> Option<InputTable> {
 fn test_rows(subject: &Subject<'_>, case: &str) -> BTreeSet<i64> {
     let mut rows = BTreeSet::new();
     let Some(path) = subject.tables.get(&TableKind::Predictions) else { return rows };
-    let Ok(batches) = open_columns(path, &["case", "fold", "row"]) else { return rows };
+    let whole = subject.check(path).and_then(|()| open_columns(path, &["case", "fold", "row"]));
+    let Ok(batches) = whole else { return rows };
     for batch in batches.flatten() {
         let column = |name: &str| batch.column_by_name(name);
         let cases = column("case").and_then(|column| column.as_string_opt::<i32>());

@@ -15,6 +15,7 @@ const VALUES: usize = 200_000;
 /// The hidden layers of the first fold of these stages and cases, or of any when none are named.
 pub fn hidden(subject: &Subject<'_>, wanted: &[(String, String)]) -> Result<Vec<HiddenFit>, StoreError> {
     let Some(path) = subject.tables.get(&TableKind::Hidden) else { return Ok(Vec::new()) };
+    subject.check(path)?;
     let columns = ["stage", "case", "fold", "layer", "output", "x1", "x2", "mean", "std"];
     let mut found: Vec<(FitPlace, Vec<HiddenValue>)> = Vec::new();
     for batch in open_columns(path, &columns)? {

@@ -15,12 +15,12 @@ mod traces;
 
 use crate::pipeline::{ResolvedStage, resolved_stages};
 use crate::report::{About, CaseCost, GraphStage, ReadFile, ReportData, RunCase, RunReport, distinct, panels, render};
-use crate::store::history::{Run, read_events};
+use crate::store::history::{Run, read_events, resolved_text};
 use crate::store::record::Manifest;
 use crate::store::{ResultsDir, RunId, StoreError, read_known};
 use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow, TimingRow};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use overview::page_of_runs;
 pub use stage::KIND;
@@ -60,6 +60,13 @@ impl<'a> Subject<'a> {
     }
 }
 
+impl Subject<'_> {
+    /// Refuses a file that is not as the run has written it.
+    fn check(&self, path: &Path) -> Result<(), StoreError> {
+        self.manifest.map_or(Ok(()), |manifest| manifest.check_file(path))
+    }
+}
+
 /// The page of one run, as HTML. What cannot be read is named on it and left out.
 pub fn page(subject: &Subject<'_>) -> String {
     let run = run_report(subject);
@@ -71,10 +78,15 @@ pub fn page(subject: &Subject<'_>) -> String {
 fn run_report(subject: &Subject<'_>) -> RunReport {
     let mut run = RunReport { problems: subject.problems.clone(), ..RunReport::default() };
     run.about = about(subject, &mut run.problems);
-    let resolved = std::fs::read_to_string(subject.results.resolved_path(subject.id)).ok();
-    if resolved.is_none() {
-        run.problems.push("its resolved pipeline is gone: stages are shown without their connections".to_owned());
-    }
+    let resolved = match resolved_text(subject.results, subject.id, subject.manifest) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let what = if matches!(error, StoreError::Missing { .. }) { "gone" } else { "damaged" };
+            let lost = "stages are shown without their connections";
+            run.problems.push(format!("its resolved pipeline is {what}: {lost}"));
+            None
+        }
+    };
     let graphs = resolved.as_deref().map(resolved_stages).unwrap_or_default();
     let stages: &[ResolvedStage] = graphs.first().map_or(&[], |(_, stages)| stages);
     run.graph = stages
@@ -115,7 +127,7 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
     }
     run.fits = fits::fits(subject, &shown.fits, stages);
     run.columns = encoded::columns(subject, &shown.fits, stages);
-    run.relevance = relevance::relevance(subject, &shown.fits, stages);
+    run.relevance = relevance::relevance(subject, &shown.fits, stages, &mut run.problems);
     match explain::explanations(subject, &shown.fits) {
         Ok(explanations) => run.explanations = explanations,
         Err(error) => run.problems.push(error.to_string()),
@@ -126,7 +138,11 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
     }
     let alarms = subject.manifest.map(|manifest| manifest.alarms.as_slice()).unwrap_or_default();
     run.alarms = alarms.iter().map(|alarm| alarm.text.clone()).collect();
-    run.warnings = read_events(subject.results, subject.id).warnings;
+    let events = read_events(subject.results, subject.id);
+    if events.damaged_lines > 0 {
+        run.problems.push(format!("{} line(s) of its events.jsonl are damaged", events.damaged_lines));
+    }
+    run.warnings = events.warnings;
     run.inputs =
         subject.manifest.map(|manifest| manifest.inputs.as_slice()).unwrap_or_default().iter().map(input).collect();
     run.drift = drift::of_pipeline(subject, &run.metrics);
@@ -201,13 +217,19 @@ fn about(subject: &Subject<'_>, problems: &mut Vec<String>) -> About {
     about
 }
 
-/// The run's file of a table; one that is gone is a problem.
+/// The run's file of a table; one that is gone, or not as the run has written it, is a problem.
 fn file(subject: &Subject<'_>, kind: TableKind, problems: &mut Vec<String>) -> Option<PathBuf> {
-    let path = subject.tables.get(&kind).filter(|path| path.exists()).cloned();
-    if path.is_none() {
+    let Some(path) = subject.tables.get(&kind).filter(|path| path.exists()) else {
         problems.push(format!("its {kind} table is missing: what is made from it is left out"));
+        return None;
+    };
+    match subject.check(path) {
+        Ok(()) => Some(path.clone()),
+        Err(error) => {
+            problems.push(error.to_string());
+            None
+        }
     }
-    path
 }
 
 /// The rows of a small table, whatever version wrote them; what cannot be read is a problem.

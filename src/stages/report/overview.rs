@@ -54,13 +54,13 @@ fn latest<'a>(runs: &[&'a Run]) -> Vec<&'a Run> {
 fn line(history: &History, run: &Run, linked: bool) -> (RunLine, Vec<DriftPoint>) {
     let mut problems = run.problems.clone();
     let mut rows: Vec<MetricRow> = Vec::new();
-    match run.tables.get(&TableKind::Metrics) {
-        Some(path) => match read_known(path) {
+    if run.tables.contains_key(&TableKind::Metrics) {
+        match run.table(TableKind::Metrics).and_then(read_known) {
             Ok(found) => rows = found,
             Err(error) => problems.push(error.to_string()),
-        },
-        None if run.status.is_complete() => problems.push("its metrics table is missing".to_owned()),
-        None => {}
+        }
+    } else if run.status.is_complete() {
+        problems.push("its metrics table is missing".to_owned());
     }
     let page = history.results.report_path(&run.id);
     let link = (linked && page.exists()).then(|| format!("run/{}/report.html", run.id));

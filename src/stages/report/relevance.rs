@@ -9,18 +9,28 @@ use std::collections::BTreeMap;
 /// Folds whose models are looked at.
 const FOLDS: i32 = 10;
 
-/// What the models of these train stages and cases say, the most relevant feature first. What cannot be read is left out.
-pub fn relevance(subject: &Subject<'_>, wanted: &[(String, String)], stages: &[ResolvedStage]) -> Vec<Relevance> {
+/// What the models of these train stages and cases say, the most relevant feature first. What cannot be read is left out,
+/// and a problem where it is there.
+pub fn relevance(
+    subject: &Subject<'_>,
+    wanted: &[(String, String)],
+    stages: &[ResolvedStage],
+    problems: &mut Vec<String>,
+) -> Vec<Relevance> {
     let several = stages.iter().filter(|stage| stage.kind == "train").count() > 1;
     let of = |(stage, case): &(String, String)| {
         let pipeline = subject.pipeline?;
-        let load = |fold| {
-            let path = subject.results.model_path(pipeline, subject.id, case, several.then_some(stage), fold);
-            path.is_file().then(|| ModelFile::load(&path).ok()).flatten()
-        };
+        let path = |fold| subject.results.model_path(pipeline, subject.id, case, several.then_some(stage), fold);
         let mut sums: BTreeMap<String, f64> = BTreeMap::new();
         let mut models = 0;
-        for file in (0..FOLDS).map_while(load) {
+        for path in (0..FOLDS).map(path).take_while(|path| path.is_file()) {
+            let file = match ModelFile::load(&path) {
+                Ok(file) => file,
+                Err(error) => {
+                    problems.push(error.to_string());
+                    return None;
+                }
+            };
             let spans = spans(&file.meta)?;
             models += 1;
             for (name, span) in spans {

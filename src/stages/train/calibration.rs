@@ -43,7 +43,7 @@ const WHOLE: &str = "calibration";
 const GLOBAL: &str = "calibration.global";
 
 /// Parts that rows are left out in.
-const FOLDS: usize = 5;
+pub const FOLDS: usize = 5;
 
 /// The rows that a model was trained on.
 #[derive(Clone, Copy)]

@@ -18,6 +18,7 @@ pub fn check(stage: &Entry, options: &Node, stages: &[Entry], problems: &mut Dia
 fn check_deep(options: &Node, problems: &mut Diagnostics) {
     let Some((method @ ("deep_gp" | "stride"), _)) = text(options, "method") else { return };
     check_draws(options, problems);
+    check_until(options, problems);
     let Some(deep) = options.entry("deep").map(|entry| &entry.node) else { return };
     if method == "deep_gp" {
         check_hidden(deep, problems);
@@ -58,6 +59,17 @@ fn check_draws(options: &Node, problems: &mut Diagnostics) {
     if *draws > 1 && draws > moves {
         let message = format!("`draws` is {draws}, but the frozen chain has only {moves} transitions to draw from");
         problems.push(Diagnostic::new(*origin, message).help("raise `final_transitions`, or lower `draws`"));
+    }
+}
+
+/// What chains are to reach is measured on the frozen ones.
+fn check_until(options: &Node, problems: &mut Diagnostics) {
+    let Some(em) = options.entry("em").map(|entry| &entry.node) else { return };
+    let (Some(until), Some(moves)) = (em.entry("until"), em.entry("final_transitions")) else { return };
+    if until.node.value != Value::Null && moves.node.value == Value::Int(0) {
+        let message = "`until` needs frozen chains to measure, and `final_transitions` is 0";
+        let help = "raise `final_transitions`, or leave it or `until` out";
+        problems.push(Diagnostic::new(moves.node.origin, message).help(help));
     }
 }
 

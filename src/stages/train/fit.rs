@@ -155,8 +155,11 @@ fn summary(
 /// Puts the model of a fold where the run's models are, and publishes it if nothing has to be waited for.
 pub fn collect(stage: &Train, context: &Context<'_>, done: &mut Collecting<'_, '_>) -> Result<(), StageError> {
     CheckpointFile::remove(&CheckpointFile::path(&done.record.results, &done.key.hash));
-    done.record.add_rows::<TraceRow>(done.task, &read_known(&done.entry.file(TRACES))?)?;
     let fold = done.task.fold_number().unwrap_or(0);
+    // Rows that come from a checkpoint do not know their fold.
+    let traces: Vec<TraceRow> = read_known(&done.entry.file(TRACES))?;
+    let traces: Vec<TraceRow> = traces.into_iter().map(|row| TraceRow { fold, ..row }).collect();
+    done.record.add_rows(done.task, &traces)?;
     let trained = context.stages.iter().filter(|(_, other)| std::ptr::eq(other.kind(), stage.kind())).count();
     let between = (trained > 1).then_some(context.id);
     let path = done.record.results.model_path(context.pipeline, &done.record.run_id, context.case, between, fold);

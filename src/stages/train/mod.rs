@@ -22,12 +22,11 @@ mod tensors;
 mod warm;
 mod warnings;
 
+pub use calibration::{Calibrate, FOLDS as CALIBRATION_FOLDS};
 pub use model::TrainedModel;
 pub use options::{Method, Train};
 pub use prediction::{OnScale, TargetPrediction};
 pub use warm::StartModel;
-
-use calibration::Calibrate;
 
 use super::cost;
 use super::job::{Key, Record};
@@ -36,7 +35,7 @@ use super::{
     Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Said, Stage,
     StageError, StageKind, Work, loops,
 };
-use crate::pipeline::{Diagnostic, Diagnostics, Kind, Link};
+use crate::pipeline::{Diagnostic, Diagnostics, FilePath, Kind, Link};
 use crate::store::model::model_path;
 use crate::store::object::is_file;
 use crate::store::{CacheEntry, MODEL_FILE};
@@ -58,15 +57,23 @@ pub static KIND: StageKind = StageKind {
     read: super::read::<Train>,
 };
 
+/// The shares of the rows of the source that train and that test, behind this stage. Training rows may be divided again.
+pub fn shares(split: &str, stages: &[(&str, &dyn Stage)]) -> (f64, f64) {
+    let Some(place) = stages.iter().position(|(id, _)| *id == split) else { return (1.0, 1.0) };
+    let Some(split) = as_split(stages[place].1) else { return (1.0, 1.0) };
+    // A stage takes earlier ones only.
+    let (above, share) = (shares(&split.input, &stages[..place]).0, split.training_share());
+    (above * share, above * (1.0 - share))
+}
+
 fn as_split(stage: &dyn Stage) -> Option<&Split> {
     (stage as &dyn Any).downcast_ref()
 }
 
 impl Train {
-    /// The share of its input's rows that it trains on.
+    /// The share of the rows of the source that it trains on.
     pub fn training_share(&self, stages: &[(&str, &dyn Stage)]) -> f64 {
-        let split = stages.iter().find(|(id, _)| *id == self.input).and_then(|(_, stage)| as_split(*stage));
-        split.map_or(1.0, Split::training_share)
+        shares(&self.input, stages).0
     }
 
     /// What the work of each fold depends on, with these options.
@@ -125,6 +132,10 @@ impl Stage for Train {
 
     fn demand(&self, _: &Demand) -> Demand {
         Demand { trains: true, ..Demand::default() }
+    }
+
+    fn takes_published(&self) -> Option<&Path> {
+        self.start_from.as_ref().filter(|_| self.can_start()).map(FilePath::path)
     }
 
     fn targets(&self) -> Vec<(&Path, bool)> {

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use serde_json::Value as Json;
-
+use crate::store::record::event;
 use crate::store::{ResultsDir, RunId};
 
 /// Excerpt of `events.jsonl`.
@@ -26,7 +25,7 @@ pub fn read_events(results: &ResultsDir, id: &RunId) -> EventNotes {
     let bytes = fs::read(results.events_path(id)).unwrap_or_default();
     let mut notes = EventNotes::default();
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let Ok(event) = serde_json::from_slice::<Json>(line) else {
+        let Some(event) = event(line) else {
             notes.damaged_lines += 1;
             continue;
         };

@@ -97,9 +97,9 @@ impl Run {
         Some((manifest.finished_at.micros() - manifest.started_at.micros()) as f64 / 1e6)
     }
 
-    /// The run's file of a table, or why there is none.
+    /// The run's file of a table, as the run has written it, or why there is none.
     pub fn table(&self, kind: TableKind) -> Result<&Path, StoreError> {
-        self.tables.get(&kind).map(PathBuf::as_path).ok_or_else(|| {
+        let path = self.tables.get(&kind).map(PathBuf::as_path).ok_or_else(|| {
             let detail = format!("run {} has no {kind} table", self.id);
             let hint = match self.status {
                 status if status.is_complete() => {
@@ -108,7 +108,14 @@ impl Run {
                 _ => "only runs that succeed have all tables: choose another run",
             };
             StoreError::missing(Path::new(kind.name()), detail, hint)
-        })
+        })?;
+        self.manifest.as_ref().map_or(Ok(()), |manifest| manifest.check_file(path))?;
+        Ok(path)
+    }
+
+    /// The text of the run's resolved pipeline, as the run has written it.
+    pub fn resolved(&self, results: &ResultsDir) -> Result<String, StoreError> {
+        resolved_text(results, &self.id, self.manifest.as_ref())
     }
 }
 
@@ -179,6 +186,13 @@ impl History {
             }
         }
     }
+}
+
+/// The text of a run's resolved pipeline; where there is a manifest, it must be the one that the run has written.
+pub fn resolved_text(results: &ResultsDir, id: &RunId, manifest: Option<&Manifest>) -> Result<String, StoreError> {
+    let path = results.resolved_path(id);
+    manifest.map_or(Ok(()), |manifest| manifest.check_file(&path))?;
+    fs::read_to_string(&path).map_err(|source| StoreError::read(&path, source))
 }
 
 /// Names in a directory, sorted; none where it cannot be read.

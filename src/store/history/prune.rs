@@ -183,7 +183,12 @@ fn readers<'a>(history: &'a History, going: &BTreeSet<RunId>) -> Vec<(&'a RunId,
         return Vec::new();
     }
     let named = |run: &'a Run| {
-        let mut named = runs_named(&fs::read_to_string(history.results.resolved_path(&run.id)).unwrap_or_default());
+        let mut named = match run.resolved(&history.results) {
+            Ok(text) => runs_named(&text),
+            Err(StoreError::Missing { .. }) => BTreeSet::new(),
+            // Whatever it says, it may have been any of them.
+            Err(_) => history.runs.iter().map(|run| run.id.clone()).collect(),
+        };
         for input in run.manifest.iter().flat_map(|manifest| &manifest.inputs) {
             named.extend(runs_named(&input.path));
         }
@@ -262,7 +267,7 @@ impl Needs {
         let drafts = results.cache_dir().join("drafts");
         let checkpoints = results.checkpoints_dir();
         let stem = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
-        let draft = |name: &String| is_key(&stem(name));
+        let draft = |name: &String| is_key(&stem(name)) || stem(name).parse::<RunId>().is_ok();
         let checkpoint = |name: &String| {
             // One that was being written when its run was killed is of no use to anybody.
             let half_written = is_temporary(name) && is_key(&stem(name.trim_start_matches('.')));

@@ -49,25 +49,49 @@ impl Prune {
         let first = going.files.iter().filter(|file| Some(*file) == runs_row);
         let others = going.files.iter().filter(|file| Some(*file) != runs_row && **file != tombstone);
         let mut removed = 0;
-        for file in first.chain(others).chain([&tombstone]) {
+        for file in first.chain(others) {
             removed += usize::from(remove_file(file)?);
         }
+        removed += self.remove_directory(going, &tombstone)?;
         // While a run is in progress a directory may be just about to get a file: empty ones stay.
         if self.lock.is_some() {
             for file in &going.files {
                 remove_empty_parents(file, self.results.root());
             }
         }
-        let _ = fs::remove_dir(self.results.run_dir(&going.run.id));
         Ok(removed)
+    }
+
+    /// The directory of a run with its tombstone, out of sight first: without the tombstone it would look like a run that
+    /// has just begun. Where somebody else's files lie in it, it stays.
+    fn remove_directory(&self, going: &RunToRemove, tombstone: &Path) -> Result<usize, StoreError> {
+        let directory = self.results.run_dir(&going.run.id);
+        let others = fs::read_dir(&directory).into_iter().flatten().flatten().any(|entry| entry.path() != *tombstone);
+        let hidden = self.hidden(&directory)?;
+        if others || !directory.is_dir() || fs::rename(&directory, &hidden).is_err() {
+            let removed = remove_file(tombstone)?;
+            let _ = fs::remove_dir(&directory);
+            return Ok(usize::from(removed));
+        }
+        let removed = hidden.join(TOMBSTONE).is_file();
+        remove_tree(&hidden)?;
+        Ok(usize::from(removed))
+    }
+
+    /// Where nobody looks for it, and the next run or pruning removes it.
+    fn hidden(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        let drafts = self.results.cache_dir().join("drafts");
+        fs::create_dir_all(&drafts).map_err(|source| StoreError::write(&drafts, source))?;
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".pruned");
+        let hidden = drafts.join(name);
+        remove_tree(&hidden)?;
+        Ok(hidden)
     }
 
     /// Out of sight first, in one step: a half-removed entry must not be found.
     fn remove_entry(&self, entry: &Path) -> Result<(), StoreError> {
-        let drafts = self.results.cache_dir().join("drafts");
-        fs::create_dir_all(&drafts).map_err(|source| StoreError::write(&drafts, source))?;
-        let hidden = drafts.join(entry.file_name().unwrap_or_default()).with_extension("pruned");
-        remove_tree(&hidden)?;
+        let hidden = self.hidden(entry)?;
         fs::rename(entry, &hidden).map_err(|source| StoreError::write(entry, source))?;
         if let Some(group) = entry.parent() {
             let _ = fs::remove_dir(group);

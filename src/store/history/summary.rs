@@ -5,6 +5,7 @@ use std::path::Path;
 
 use polars::io::HiveOptions;
 use polars::prelude::{DataFrame, LazyFrame, PlRefPath, PolarsResult, ScanArgsParquet, col, len, lit};
+use rayon::prelude::*;
 
 use super::{Run, StoreError};
 use crate::eval::metrics::headline;
@@ -53,10 +54,18 @@ pub(super) fn collect(file: &Path, frame: impl FnOnce() -> PolarsResult<LazyFram
 
 /// Lowest and highest headline metric of the cases of each run, by run id, and what could not be read.
 pub fn headline_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<String, String>) {
-    let files: Vec<(&Run, &Path)> =
-        runs.iter().filter_map(|run| Some((*run, run.tables.get(&TableKind::Metrics)?.as_path()))).collect();
-    let all: Vec<&Path> = files.iter().map(|(_, file)| *file).collect();
     let (mut ranges, mut problems) = (BTreeMap::new(), BTreeMap::new());
+    let with_metrics = runs.par_iter().filter(|run| run.tables.contains_key(&TableKind::Metrics));
+    let found: Vec<(&Run, Result<&Path, StoreError>)> =
+        with_metrics.map(|run| (*run, run.table(TableKind::Metrics))).collect();
+    let mut files: Vec<(&Run, &Path)> = Vec::with_capacity(found.len());
+    for (run, file) in found {
+        match file {
+            Ok(file) => files.push((run, file)),
+            Err(error) => drop(problems.insert(run.id.to_string(), error.to_string())),
+        }
+    }
+    let all: Vec<&Path> = files.iter().map(|(_, file)| *file).collect();
     let Some(first) = all.first() else { return (ranges, problems) };
     if let Ok(found) = ranges_of(first, &all) {
         return (found, problems);

@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::FORMAT_VERSION;
 use crate::eval::transform::Transform;
+use crate::features::parts::TimePart;
 use crate::features::spec::ONE_HOT;
-use crate::features::{Encoding, FeatureColumn};
+use crate::features::{ColumnKind, Encoding, FeatureColumn};
 use crate::tables::Timestamp;
 
 /// The description of a model.
@@ -160,6 +161,18 @@ impl ModelMeta {
             return Err(format!("the feature `{name}` occurs twice"));
         }
         self.check_numbers()
+    }
+
+    /// The ranges that new rows are compared with. Time goes on: the age of a time has no upper end.
+    pub fn ranges_of_new_rows(&self) -> Vec<Range> {
+        let times = self.columns.iter().flat_map(|encoding| &encoding.columns);
+        let times = times.filter(|column| column.kind == ColumnKind::Timestamp);
+        let ages: Vec<String> =
+            times.map(|column| format!("{}.{}", column.name, TimePart::Age.suffixes()[0])).collect();
+        let named = self.feature_names.iter().zip(&self.feature_ranges);
+        named
+            .map(|(name, range)| Range { max: if ages.contains(name) { f64::INFINITY } else { range.max }, ..*range })
+            .collect()
     }
 
     fn check_numbers(&self) -> Result<(), String> {

@@ -13,6 +13,7 @@ use super::versions::{ModelVersion, RolledBack, VERSIONS};
 use super::{MODEL_FILE, ModelFile, Publication};
 use crate::store::StoreError;
 use crate::store::object::{children, exists, get, put_small, remove};
+use crate::store::seal::{Sealing, sealed, sealing};
 
 const POINTER: &str = "published.json";
 /// How often a version that was just removed is looked for again: the pointer has a newer one.
@@ -36,10 +37,14 @@ fn pointer(directory: &Path) -> Result<KnownPointer, StoreError> {
         Err(StoreError::Missing { .. }) => return Ok(None),
         found => found?,
     };
-    let pointer = serde_json::from_slice(&text).map_err(|error| {
+    let not = |detail: String| {
         let hint = "put the number of a version there, as {\"version\": 3}, or publish again to another place";
-        StoreError::model(&path, format!("not the pointer to a published model: {error}"), hint)
-    })?;
+        StoreError::model(&path, format!("not the pointer to a published model: {detail}"), hint)
+    };
+    let pointer = serde_json::from_slice(&text).map_err(|error| not(error.to_string()))?;
+    if str::from_utf8(&text).map_or(Sealing::Broken, sealing) == Sealing::Broken {
+        return Err(not("its text does not fit the hash in it".to_owned()));
+    }
     Ok(Some((pointer, known)))
 }
 
@@ -144,9 +149,8 @@ fn add_version(directory: &Path, bytes: &[u8], published: Option<u64>) -> Result
 /// Publishes a version in one step, unless somebody else has published another meanwhile.
 fn point(directory: &Path, version: u64, before: &KnownPointer) -> Result<(), StoreError> {
     let pointer = Pointer { version, previous: before.as_ref().map(|(known, _)| known.version) };
-    let mut text = serde_json::to_vec(&pointer).unwrap_or_default();
-    text.push(b'\n');
-    put_small(&directory.join(POINTER), text, before.as_ref().map(|(_, known)| known))
+    let text = sealed(&pointer).unwrap_or_default() + "\n";
+    put_small(&directory.join(POINTER), text.into_bytes(), before.as_ref().map(|(_, known)| known))
 }
 
 /// Removes the oldest versions beyond this number; never the one that is published.

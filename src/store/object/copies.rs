@@ -3,12 +3,15 @@
 //! A copy is a directory `objects/<hash of address and ETag>` with the contents and their SHA-256. It appears by rename, so
 //! that processes may share it, and is never changed. What was not used for longest goes first when room is needed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::ObjectMeta;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::client::{Object, fetch, forget, tag_of, wait};
@@ -16,13 +19,21 @@ use super::fault::{Doing, changed, fault};
 use super::settings::{home, room_for_copies};
 use crate::store::StoreError;
 use crate::store::atomic::{AtomicFile, hex, sweep, write_atomic};
+use crate::store::input::sha256_file;
+use crate::store::seal::{Sealing, sealed, sealing};
 
 /// What is asked for at once, and how many such requests are on their way together.
 const PIECE: u64 = 8 << 20;
 const TOGETHER: usize = 4;
 
 const CONTENTS: &str = "contents";
-const HASH: &str = "sha256";
+const HASH: &str = "sha256.json";
+
+/// The hash of an object's contents, as it is noted.
+#[derive(Serialize, Deserialize)]
+struct NotedHash {
+    contents: String,
+}
 
 /// The copies of this user.
 pub(in crate::store) struct Copies {
@@ -42,10 +53,12 @@ impl Copies {
         Some(self.root.join(hex(&Sha256::digest(name))))
     }
 
-    /// The copy of an object, if there is one.
+    /// The copy of an object, if there is one that is as it was made.
     pub(in crate::store) fn find(&self, path: &Path, known: &ObjectMeta) -> Option<File> {
-        let file = File::open(self.directory(path, known)?.join(CONTENTS)).ok()?;
-        let whole = file.metadata().is_ok_and(|found| found.len() == known.size);
+        let directory = self.directory(path, known)?;
+        let file = File::open(directory.join(CONTENTS)).ok()?;
+        let fits = file.metadata().is_ok_and(|found| found.len() == known.size);
+        let whole = fits && is_whole(&directory);
         // The time of the last use; that it cannot be noted is no reason not to use it.
         let _ = whole.then(|| file.set_modified(SystemTime::now()));
         whole.then_some(file)
@@ -54,9 +67,7 @@ impl Copies {
     /// SHA-256 of the contents, in hexadecimal. Reads all of the object unless that was done before.
     pub(in crate::store) fn sha256(&self, path: &Path, known: &ObjectMeta) -> Result<String, StoreError> {
         let directory = self.directory(path, known);
-        let is_hash = |text: &String| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let noted = directory.as_ref().and_then(|found| fs::read_to_string(found.join(HASH)).ok()).filter(is_hash);
-        match noted {
+        match directory.as_deref().and_then(noted_hash) {
             Some(noted) => Ok(noted),
             None => self.make(path, known, directory.as_deref()),
         }
@@ -67,7 +78,7 @@ impl Copies {
         let Some(directory) = directory else { return download(&Object::at(path)?, known, &mut std::io::sink()) };
         self.make_room(known.size);
         let hash = download_to(path, known, &directory.join(CONTENTS))?;
-        write_atomic(&directory.join(HASH), hash.as_bytes())?;
+        note_hash(directory, &hash)?;
         Ok(hash)
     }
 
@@ -96,8 +107,37 @@ impl Copies {
 /// Notes the hash of an object that was just written, so that it need not be read to know it.
 pub(in crate::store) fn remember(path: &Path, known: &ObjectMeta, sha256: &str) {
     if let Some(directory) = Copies::of_user().directory(path, known) {
-        let _ = write_atomic(&directory.join(HASH), sha256.as_bytes());
+        let _ = note_hash(&directory, sha256);
     }
+}
+
+/// The hash that was noted of an object, if that is as it was written.
+fn noted_hash(directory: &Path) -> Option<String> {
+    let text = fs::read_to_string(directory.join(HASH)).ok()?;
+    let noted: NotedHash = serde_json::from_str(&text).ok()?;
+    (sealing(&text) == Sealing::Whole).then_some(noted.contents)
+}
+
+fn note_hash(directory: &Path, hash: &str) -> Result<(), StoreError> {
+    let path = directory.join(HASH);
+    let text = sealed(&NotedHash { contents: hash.to_owned() });
+    let text = text.map_err(|error| StoreError::write(&path, error.into()))?;
+    write_atomic(&path, text.as_bytes()).map(drop)
+}
+
+/// Whether the contents of a copy have the hash that was noted. A process looks once: it is a file of its own user, and large.
+fn is_whole(directory: &Path) -> bool {
+    static KNOWN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known().contains(directory) {
+        return true;
+    }
+    let whole = noted_hash(directory)
+        .is_some_and(|noted| sha256_file(&directory.join(CONTENTS)).is_ok_and(|hash| hash == noted));
+    if whole {
+        known().insert(directory.to_owned());
+    }
+    whole
 }
 
 /// Makes a file of an object, in one step; its SHA-256.
@@ -142,4 +182,48 @@ fn download(
         return Err(changed(path));
     }
     Ok(hex(&hash.finalize()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Copies of objects are files of this machine, and disks fail: what is not as it was made is fetched again.
+    #[test]
+    fn copies_with_any_bit_flipped_are_not_used() -> Result<(), Box<dyn std::error::Error>> {
+        let home = tempfile::tempdir()?;
+        let copies = Copies { root: home.path().to_owned() };
+        let path = Path::new("s3://bucket/rows.parquet");
+        let contents = b"rows";
+        let known = |tag: usize| ObjectMeta {
+            location: "rows.parquet".into(),
+            last_modified: SystemTime::UNIX_EPOCH.into(),
+            size: contents.len() as u64,
+            e_tag: Some(tag.to_string()),
+            version: None,
+        };
+        // One copy for each bit: a process looks at each once.
+        let make = |tag: usize| -> Result<PathBuf, Box<dyn std::error::Error>> {
+            let directory = copies.directory(path, &known(tag)).ok_or("no tag")?;
+            fs::create_dir_all(&directory)?;
+            fs::write(directory.join(CONTENTS), contents)?;
+            note_hash(&directory, &hex(&Sha256::digest(contents)))?;
+            Ok(directory)
+        };
+        let note = make(0)?.join(HASH);
+        assert!(copies.find(path, &known(0)).is_some());
+        let bits = 8 * fs::metadata(note)?.len() as usize;
+        for (tag, name, bit) in
+            (0..32).map(|bit| (bit + 1, CONTENTS, bit)).chain((0..bits).map(|bit| (bit + 33, HASH, bit)))
+        {
+            let directory = make(tag)?;
+            let mut bytes = fs::read(directory.join(name))?;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            fs::write(directory.join(name), bytes)?;
+            assert!(copies.find(path, &known(tag)).is_none(), "bit {bit} of {name}");
+            let noted = noted_hash(&directory);
+            assert!(noted.is_none() == (name == HASH), "bit {bit} of {name}");
+        }
+        Ok(())
+    }
 }

@@ -17,6 +17,7 @@ use super::settings::home;
 use super::upload::Upload;
 use crate::store::input::sha256_file;
 use crate::store::lock::open_lock;
+use crate::store::seal::{Sealing, sealed, sealing};
 use crate::store::{StoreError, escape, write_atomic};
 
 /// What is known to be the same in both places.
@@ -43,6 +44,12 @@ struct SameFile {
 }
 
 type Index = BTreeMap<String, SameFile>;
+
+/// The index as it is written.
+#[derive(Serialize, Deserialize)]
+struct IndexFile {
+    files: Index,
+}
 
 impl Mirror {
     /// The results at an address.
@@ -132,12 +139,16 @@ impl Mirror {
     }
 
     fn index(&self) -> Index {
-        let text = fs::read(self.directory.join(INDEX)).unwrap_or_default();
-        serde_json::from_slice(&text).unwrap_or_default()
+        let text = fs::read_to_string(self.directory.join(INDEX)).unwrap_or_default();
+        let whole = (sealing(&text) == Sealing::Whole).then(|| serde_json::from_str::<IndexFile>(&text).ok()).flatten();
+        // What is not known is compared again.
+        whole.map_or_else(Index::new, |found| found.files)
     }
 
     fn save(&self, index: &Index) -> Result<(), StoreError> {
-        let text = serde_json::to_vec(index).unwrap_or_default();
-        write_atomic(&self.directory.join(INDEX), &text).map(drop)
+        let path = self.directory.join(INDEX);
+        let text = sealed(&IndexFile { files: index.clone() });
+        let text = text.map_err(|error| StoreError::write(&path, error.into()))?;
+        write_atomic(&path, text.as_bytes()).map(drop)
     }
 }

@@ -59,6 +59,9 @@ fn nothing_comes_from_outside() {
     for outside in ["http:", "https:", "//cdn", "@import", "url(", " src="] {
         assert!(!html.contains(outside), "{outside}");
     }
+    // And nothing would be let in, or run, if a name became markup after all.
+    let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';";
+    assert!(html.contains(policy), "{}", &html[..html.len().min(1000)]);
 }
 
 #[test]
@@ -168,6 +171,7 @@ fn many_rows_give_a_small_page() {
     sandbox.run("run small.yaml --quiet").succeeded();
     let run = runs(&sandbox).remove(0);
     fill_predictions(&sandbox, &run, 10, 50_000);
+    super::without_hashes(&sandbox, &run, &["predictions"]);
     sandbox.run(&format!("report {run}")).succeeded();
     let html = page(&sandbox, &run);
     assert!(html.contains("of 250\u{202f}000 rows"), "all of them are counted");

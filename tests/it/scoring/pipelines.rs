@@ -227,6 +227,40 @@ fn a_condition_looks_at_the_model_itself() {
     assert!(sandbox.path("models/other/model.safetensors").exists());
 }
 
+/// A model that is trained on all rows has no test rows: a trial of its own method answers for it, whatever others did.
+#[test]
+fn a_model_of_all_rows_goes_by_the_metrics_of_its_own_method() {
+    let sandbox = Sandbox::new();
+    let trial = |method: &str| {
+        format!(
+            "  {method}:\n    train: {{ input: folds, method: {method} }}\n  {method}-tested:\n    \
+             predict: {{ model: {method}, input: folds }}\n  {method}-metrics:\n    evaluate: {{ input: {method}-tested }}\n"
+        )
+    };
+    let text = |method: &str| {
+        format!(
+            "version: 1\nname: all\nstages:\n  rows:\n    ingest: {{ path: rows.parquet, key: id, features: [a, b], target: y \
+             }}\n  folds:\n    split: {{ input: rows, kfold: {{ folds: 3 }} }}\n{}{}  all:\n    \
+             split: {{ input: rows, all: {{}} }}\n  final:\n    \
+             train: {{ input: all, method: {method}, publish: models/{method}, publish_if: smse < 0.5 }}\n",
+            trial("gp"),
+            trial("mean")
+        )
+    };
+    // The mean is no good, and no reason not to publish the process; nor does the process speak for the mean.
+    for (method, good) in [("gp", true), ("mean", false), ("ridge", false)] {
+        sandbox.write("all.yaml", &text(method));
+        let ran = sandbox.run("run all.yaml").succeeded();
+        assert_eq!(sandbox.path(format!("models/{method}/model.safetensors")).exists(), good, "{}", ran.stderr);
+    }
+    // Without a trial of its own method all others count: with the good one alone, it is published.
+    let (before, after) = text("ridge").split_once("  mean:").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let after = after.split_once("  all:").unwrap().1;
+    sandbox.write("all.yaml", &format!("{before}  all:{after}"));
+    sandbox.run("run all.yaml --quiet").succeeded();
+    assert!(sandbox.path("models/ridge/model.safetensors").exists());
+}
+
 /// The tables that `score --results` writes are those of a run: `runs` knows it, and drift is beside that of pipelines.
 #[test]
 fn the_command_notes_drift_like_a_pipeline() {

@@ -179,3 +179,65 @@ fn what_is_no_shard_is_refused() {
     assert!(sandbox.run("run small.yaml --shard 4/4").stderr.contains("0/4 to 3/4"));
     assert!(!sandbox.path("results").exists());
 }
+
+/// Shards publish nothing: what is done with a model that the pipeline publishes waits for the run that collects.
+#[test]
+fn a_model_that_the_pipeline_publishes_is_used_by_the_run_that_collects() {
+    let pipeline = |sandbox: &Sandbox| {
+        let text = SMALL.replace(
+            "  metrics:",
+            "  all:\n    split: { input: rows, all: {} }\n  final:\n    train: { input: all, method: gp, publish: models/m }\n  \
+             scores:\n    predict: { model: ./models/m, input: rows, output: scores.parquet }\n  metrics:",
+        );
+        sandbox.write("small.yaml", &text);
+    };
+    let scores = |sandbox: &Sandbox| crate::scoring::content(&sandbox.path("scores.parquet"));
+    let whole = Sandbox::new();
+    pipeline(&whole);
+    whole.run("run small.yaml --quiet").succeeded();
+    let sandbox = Sandbox::new();
+    // An older model is there, which must not be used.
+    sandbox.write(
+        "older.yaml",
+        &SMALL
+            .replace("kfold: { folds: 5 }", "all: {}")
+            .split_once("  predictions:")
+            .unwrap()
+            .0
+            .replace("name: small", "name: older")
+            .replace("method: gp", "method: mean, publish: models/m"),
+    );
+    for older in [false, true] {
+        let sandbox = if older { &sandbox } else { &Sandbox::new() };
+        if older {
+            sandbox.run("run older.yaml --quiet").succeeded();
+        }
+        pipeline(sandbox);
+        shards(sandbox, 2, |_| {});
+        assert!(!sandbox.path("scores.parquet").exists());
+        sandbox.run("run small.yaml --quiet").succeeded();
+        assert_eq!(scores(sandbox), scores(&whole));
+    }
+}
+
+/// What a shard expects to do is its share.
+#[test]
+fn the_work_of_a_shard_is_a_share_of_the_plan() {
+    use std::io::BufRead as _;
+    let expected = |shard: &[&str]| {
+        let sandbox = Sandbox::new();
+        let deep = "method: stride, inducing: { count: 40 }, em: { iterations: 3000, particles: 20 }";
+        sandbox.write("small.yaml", &SMALL.replace("method: gp", deep));
+        let mut command = sandbox.command();
+        command.args(["run", "small.yaml", "--log-format", "json"]).args(shard);
+        let mut child = start(&mut command);
+        let lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = lines.map_while(Result::ok).find(|line| line.contains("of work")).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said: Json = serde_json::from_str(&said).unwrap();
+        said["fields"]["seconds"].as_f64().or_else(|| said["seconds"].as_f64()).unwrap()
+    };
+    let (whole, quarter) = (expected(&[]), expected(&["--shard", "1/4"]));
+    assert!((quarter - whole / 4.0).abs() < 0.01 * whole, "{quarter} {whole}");
+}

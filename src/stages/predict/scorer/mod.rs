@@ -162,7 +162,7 @@ impl Scorer {
         } else {
             x
         };
-        tally.count_ranges(x.as_slice().unwrap_or_default(), &self.meta.feature_ranges);
+        tally.count_ranges(x.as_slice().unwrap_or_default(), &self.meta.ranges_of_new_rows());
         // Intervals need the variance even when its columns are not asked for.
         let wants_variance = self.options.variance || !self.quantiles.is_empty() || self.draws.is_some();
         let prediction = self.model.predict(&x, wants_variance)?;
