@@ -21,7 +21,7 @@ use super::sums::{SlopeSums, sums_with_slope};
 use crate::gp::GpError;
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Covariance, Hyper, Kernel, Stationary, column_means};
-use crate::gp::linalg::{Side, TILE, add_all, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::linalg::{Side, TILE, gemm_nt, solve_triangular, sum_rows, tiles};
 
 /// F_V and its gradient at one point, and ℓ beside it.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,27 +169,29 @@ impl SmallMatrices {
         y: ArrayView1<'_, f64>,
     ) -> Result<Vec<f64>, GpError> {
         let (m, d) = (state.len(), covariance.points().rows().ncols());
-        let parts = over_chunks(y.len(), d, |rows| {
-            let size = (rows.len().min(TILE), m);
-            let (mut tile, mut weights, mut slopes) = (Array2::zeros(size), Array2::zeros(size), Array2::zeros(size));
-            let mut sums = vec![0.0; d];
-            for rows in tiles(rows) {
-                let mut v = tile.slice_mut(s![..rows.len(), ..]);
-                let mut weight = weights.slice_mut(s![..rows.len(), ..]);
-                let mut slope = slopes.slice_mut(s![..rows.len(), ..]);
-                let first = rows.start;
-                covariance.tile_with_length_weight(first, state.inducing(), v.view_mut(), weight.view_mut())?;
-                solve_triangular(Side::RightTransposed, state.lower(), v.view_mut())?;
-                self.by_covariance(state, v.view(), y.slice(s![rows]), &mut slope)?;
-                slope *= &weight;
-                add_squares(&mut sums, covariance, first, state.inducing(), slope.view());
-            }
-            Ok(sums)
-        })?;
-        let mut gradient = vec![0.0; d];
-        for part in &parts {
-            add_all(&mut gradient, part);
-        }
+        let gradient = sum_rows(
+            y.len(),
+            d,
+            || vec![0.0; d],
+            |rows| {
+                let size = (rows.len().min(TILE), m);
+                let (mut tile, mut weights, mut slopes) =
+                    (Array2::zeros(size), Array2::zeros(size), Array2::zeros(size));
+                let mut sums = vec![0.0; d];
+                for rows in tiles(rows) {
+                    let mut v = tile.slice_mut(s![..rows.len(), ..]);
+                    let mut weight = weights.slice_mut(s![..rows.len(), ..]);
+                    let mut slope = slopes.slice_mut(s![..rows.len(), ..]);
+                    let first = rows.start;
+                    covariance.tile_with_length_weight(first, state.inducing(), v.view_mut(), weight.view_mut())?;
+                    solve_triangular(Side::RightTransposed, state.lower(), v.view_mut())?;
+                    self.by_covariance(state, v.view(), y.slice(s![rows]), &mut slope)?;
+                    slope *= &weight;
+                    add_squares(&mut sums, covariance, first, state.inducing(), slope.view());
+                }
+                Ok(sums)
+            },
+        )?;
         let mut slope = self.s.clone();
         solve_triangular(Side::LeftTransposed, state.lower(), slope.view_mut())?;
         solve_triangular(Side::Right, state.lower(), slope.view_mut())?;

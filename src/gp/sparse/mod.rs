@@ -41,7 +41,7 @@ pub use penalty::Penalty;
 pub(crate) use penalty::{PassSums, RowWeights};
 pub(crate) use state::{Addition, factor_at};
 pub use state::{Level, State};
-pub(crate) use sums::{Whitening, add_product};
+pub(crate) use sums::{Sums, Whitening, add_product};
 
 /// What K_mm always gets on its diagonal, as a share of the kernel variance.
 pub const JITTER: f64 = 1e-8;

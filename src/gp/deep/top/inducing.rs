@@ -29,9 +29,9 @@ use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Covariance, Hyper};
 use crate::gp::linalg::panels::Lane;
-use crate::gp::linalg::{Cholesky, Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::linalg::{Cholesky, Side, TILE, Triangle, dot, gemm_nt, solve_triangular, sum_rows, tiles};
 use crate::gp::sparse::{
-    Level, PassSums, RowWeights, State, Whitening, factor_at, level_gradient, objective_with_gradient,
+    Level, PassSums, RowWeights, State, Sums, Whitening, factor_at, level_gradient, objective_with_gradient,
 };
 
 /// The name in model files.
@@ -59,26 +59,31 @@ fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError>
     let (m, whitening) = (inducing.len(), Whitening::choose(lower.lower(), target.rows.len(), level.noise, penalty)?);
     let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
     let weights = RowWeights { variance: target.hyper.variance, noise: level.noise };
-    let parts = over_chunks(target.rows.len(), m * m, |chunk| {
-        let mut sums = PassSums::new(m, penalty, weights);
-        match (&linear, &at_inducing) {
-            (Some(linear), Warped::Stationary(inducing)) => {
-                let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, target.y.slice(s![rows]));
-                inducing.for_panels_from(&mut linear.rows(), chunk, whitening.triangle(), &mut add)?;
-            }
-            _ => {
-                for range in tiles(chunk) {
-                    let rows = target.hidden.range(target.rows, range.start, range.end);
-                    let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
-                    let y = target.y.slice(s![range.clone()]);
-                    let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, y.slice(s![rows]));
-                    covariance.for_panels(0..range.len(), &at_inducing, whitening.triangle(), &mut add)?;
+    let sums = sum_rows(
+        target.rows.len(),
+        m * m,
+        || Sums::zeros(m, penalty),
+        |chunk| {
+            let mut sums = PassSums::new(m, penalty, weights);
+            match (&linear, &at_inducing) {
+                (Some(linear), Warped::Stationary(inducing)) => {
+                    let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, target.y.slice(s![rows]));
+                    inducing.for_panels_from(&mut linear.rows(), chunk, whitening.triangle(), &mut add)?;
+                }
+                _ => {
+                    for range in tiles(chunk) {
+                        let rows = target.hidden.range(target.rows, range.start, range.end);
+                        let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
+                        let y = target.y.slice(s![range.clone()]);
+                        let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, y.slice(s![rows]));
+                        covariance.for_panels(0..range.len(), &at_inducing, whitening.triangle(), &mut add)?;
+                    }
                 }
             }
-        }
-        Ok(sums.finish())
-    })?;
-    let sums = whitening.total(lower.lower(), parts)?;
+            Ok(sums.finish())
+        },
+    )?;
+    let sums = whitening.finish(lower.lower(), sums)?;
     let state = State::from_sums(inducing, at_inducing, (lower, sums), target.y, *level, penalty)?;
     Ok(SolvedTop { state, at_inducing: tile, whitening })
 }
@@ -109,9 +114,10 @@ impl TopLayer for InducingTop {
         let weights = state.row_weights().filter(|_| bounded);
         let back = Back { target, prepared, alpha: state.alpha()?, state: &state, inverse_b, turned, bounded, weights };
         let (m, coordinates) = (state.len(), state.inducing().coordinates());
-        let size = m * coordinates + target.hidden.adjoints(target.design).size();
+        let zero = || (target.hidden.adjoints(target.design), Array2::zeros((m, coordinates)));
+        let size = m * coordinates + zero().0.size();
         let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
-        let parts = match (&linear, state.inducing()) {
+        let (mut adjoints, mut by_inducing) = match (&linear, state.inducing()) {
             (Some(linear), Warped::Stationary(inducing)) => {
                 let noise = state.level().noise;
                 let (beta, turned) = back.by_rows(&whitening)?;
@@ -122,19 +128,13 @@ impl TopLayer for InducingTop {
                     solve_triangular(Side::LeftTransposed, state.lower(), inverse.view_mut())?;
                     linear_back.weigh_rows(weights, inverse.view());
                 }
-                over_chunks(target.rows.len(), size, |chunk| {
+                sum_rows(target.rows.len(), size, zero, |chunk| {
                     let part = linear_back.rows(chunk.clone(), target.y.slice(s![chunk]));
                     Ok((target.hidden.linear_adjoints(target.design, part.weights), part.inducing))
                 })?
             }
-            _ => over_chunks(target.rows.len(), size, |chunk| back.chunk(chunk))?,
+            _ => sum_rows(target.rows.len(), size, zero, |chunk| back.chunk(chunk))?,
         };
-        let mut adjoints = target.hidden.adjoints(target.design);
-        let mut by_inducing = Array2::zeros((m, coordinates));
-        for (part, part_by_inducing) in &parts {
-            adjoints.add(part);
-            by_inducing += part_by_inducing;
-        }
         by_inducing += &back.between_inducing()?;
         let adjoint = target.design.warped_back(at_inducing.inputs.view(), by_inducing, target.hyper.lengths[0]);
         let at = (&target.inducing_rows, &at_inducing);
