@@ -4,13 +4,12 @@ use super::ingest::{Source, inspect::Inspection};
 use super::job::{Cancel, Key, Record, Spans, Task};
 use super::predict::Predicted;
 use super::split::Folds;
-use super::{StageError, cost};
+use super::{FinishedRun, Footprint, StageError, cost};
 use crate::pipeline::tree::Node;
 use crate::pipeline::{Diagnostics, Kind};
 use crate::store::input::KeyColumn;
 use crate::store::lock::place_of;
-use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
-use crate::tables::TableKind;
+use crate::store::{Cache, CacheEntry, Draft, InputTable, ModelFile, Written};
 use serde_json::Value as Json;
 use std::any::Any;
 use std::cell::RefCell;
@@ -72,8 +71,8 @@ pub trait Stage: Any + Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Estimated peak memory in bytes for so many rows and features.
-    fn memory(&self, _demand: &Demand, _rows: u64, _features: u64) -> Option<u64> {
+    /// Estimated peak memory for so many rows and features, where it may take so many bytes.
+    fn memory(&self, _demand: &Demand, _size: (u64, u64), _memory: u64) -> Option<Footprint> {
         None
     }
 
@@ -352,6 +351,8 @@ pub struct Job<'j, 'r> {
     pub origin: &'j Json,
     /// Whether it was asked for although nothing changed.
     pub forced: bool,
+    /// Bytes of memory that it may take.
+    pub memory: u64,
 }
 
 /// A piece of work that is done, now or earlier.
@@ -387,14 +388,4 @@ impl Work {
     pub fn done(rows: usize, outcome: String) -> Self {
         Self { rows, outcome, notes: Json::Null }
     }
-}
-
-/// A run whose tables are written.
-pub struct FinishedRun<'a> {
-    pub record: &'a Record<'a>,
-    /// Its manifest as far as it goes.
-    pub manifest: &'a Manifest,
-    pub tables: BTreeMap<TableKind, PathBuf>,
-    /// The inputs of all stages of this kind.
-    pub inputs: &'a [String],
 }

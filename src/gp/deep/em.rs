@@ -78,13 +78,14 @@ impl<'a> DeepFit<'a> {
         exact::check_training(x, y)?;
         options.check(x.ncols())?;
         let mut problem = if let Some(state) = &resume {
-            DeepProblem::new(x, y, options, &state.start, state.points())?
+            DeepProblem::within(x, y, options, &state.start, state.points(), observer.memory())?
         } else if let Some(warm) = warm {
             warm::problem((x, y), options, warm, key, observer)?
         } else {
             let (start, inducing, jitter) = options.start.fit((x, y), options.objective().penalty(), key, observer)?;
             let pivots = Err(pivot_rows(key, x.nrows()));
-            DeepProblem::new(x, y, options, &start, SupportPoints { inducing, pivots, jitter })?
+            let points = SupportPoints { inducing, pivots, jitter };
+            DeepProblem::within(x, y, options, &start, points, observer.memory())?
         };
         if let Some(state) = &resume {
             state.hyper.check(1)?;

@@ -184,11 +184,13 @@ pub(super) fn residual_tiles<C: Covariance, A: RowSum>(
         let (mut whitened, mut residual) = (Array2::zeros((tile, m)), Array2::zeros((tile, widest)));
         for rows in tiles(rows) {
             let mut v = whitened.slice_mut(s![..rows.len(), ..]);
-            covariance.whitened(rows.start, state.inducing(), &lower, v.view_mut())?;
+            let at_tile = covariance.at(&rows)?;
+            let (here, first) = at_tile.as_ref().map_or((covariance, rows.start), |tile| (tile, 0));
+            here.whitened(first, state.inducing(), &lower, v.view_mut())?;
             for (number, block) in blocks.iter().enumerate() {
                 let columns = number * BLOCK..number * BLOCK + block.len();
                 let mut r = residual.slice_mut(s![..rows.len(), ..block.len()]);
-                covariance.tile(rows.start, block, r.view_mut())?;
+                here.tile(first, block, r.view_mut())?;
                 if m > 0 {
                     gemm_nt(-1.0, v.view(), t.slice(s![columns.clone(), ..]), 1.0, r.view_mut())?;
                 }

@@ -20,7 +20,7 @@ use super::state::{Level, State, factor};
 use super::sums::{SlopeSums, sums_with_slope};
 use crate::gp::GpError;
 use crate::gp::hyper::Evaluation;
-use crate::gp::kernel::{Covariance, Hyper, Kernel, Stationary, column_means};
+use crate::gp::kernel::{Covariance, Hyper, Kernel, Sloped, Stationary, column_means};
 use crate::gp::linalg::{Side, TILE, gemm_nt, solve_triangular, sum_rows, tiles};
 
 /// F_V and its gradient at one point, and ℓ beside it.
@@ -72,26 +72,29 @@ pub(super) fn weighted_objective(
     }
     let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(factors.cloned());
     let level = Level { noise: hyper.noise, jitter };
-    let (state, lengths) = if hyper.lengths.len() == 1 {
-        let (inducing, lower) = factor(&covariance, rows, level)?;
-        let (sums, slopes) = sums_with_slope(&covariance, &inducing, lower.lower(), y, (hyper.noise, penalty))?;
-        let state = State::from_sums(rows, inducing, (lower, sums), y, level, penalty)?;
-        let inner = SmallMatrices::new(&state)?;
-        let length = inner.common_length(&state, slopes)?;
-        (LevelGradient::new(&state, &inner), vec![length])
-    } else {
-        let state = State::with_penalty(&covariance, y, rows, level, penalty)?;
-        let inner = SmallMatrices::new(&state)?;
-        let lengths = inner.own_lengths(&state, &covariance, y)?;
-        (LevelGradient::new(&state, &inner), lengths)
-    };
-    let mut gradient = vec![state.by_variance];
-    gradient.extend(lengths);
-    gradient.push(state.by_noise);
-    Ok(BoundEvaluation {
-        at: Evaluation { value: state.objective, gradient, jitter: jitter * hyper.variance },
-        log_likelihood: state.log_likelihood,
-    })
+    if hyper.lengths.len() == 1 {
+        return objective_of(&covariance, y, rows, level, penalty);
+    }
+    let state = State::with_penalty(&covariance, y, rows, level, penalty)?;
+    let inner = SmallMatrices::new(&state)?;
+    let lengths = inner.own_lengths(&state, &covariance, y)?;
+    Ok(LevelGradient::new(&state, &inner).with(lengths, jitter * hyper.variance))
+}
+
+/// The same for a covariance with one length, and targets y: `[n]`.
+pub(crate) fn objective_of<C: Sloped>(
+    covariance: &C,
+    y: ArrayView1<'_, f64>,
+    rows: &[usize],
+    level: Level,
+    penalty: Penalty,
+) -> Result<BoundEvaluation, GpError> {
+    let (inducing, lower) = factor(covariance, rows, level)?;
+    let (sums, slopes) = sums_with_slope(covariance, &inducing, lower.lower(), y, (level.noise, penalty))?;
+    let state = State::from_sums(rows, inducing, (lower, sums), y, level, penalty)?;
+    let inner = SmallMatrices::new(&state)?;
+    let length = inner.common_length(&state, slopes)?;
+    Ok(LevelGradient::new(&state, &inner).with(vec![length], level.jitter * covariance.variance()))
 }
 
 // What is left of a state once its gradient is known.
@@ -123,6 +126,17 @@ impl LevelGradient {
     }
 }
 
+impl LevelGradient {
+    // With the derivatives by the lengths.
+    fn with(self, lengths: Vec<f64>, jitter: f64) -> BoundEvaluation {
+        let mut gradient = vec![self.by_variance];
+        gradient.extend(lengths);
+        gradient.push(self.by_noise);
+        let at = Evaluation { value: self.objective, gradient, jitter };
+        BoundEvaluation { at, log_likelihood: self.log_likelihood }
+    }
+}
+
 // The small matrices of the derivation, [m, m].
 struct SmallMatrices {
     inverse_b: Array2<f64>,
@@ -143,7 +157,7 @@ impl SmallMatrices {
     }
 
     // ∂F/∂log λ = [ tr(P L⁻¹ D Vᵀ) + αᵀ D y ]/γ² − ½ tr(S L⁻¹ D_mm L⁻ᵀ)
-    fn common_length(&self, state: &State<Stationary>, slopes: SlopeSums) -> Result<f64, GpError> {
+    fn common_length<C: Sloped>(&self, state: &State<C>, slopes: SlopeSums) -> Result<f64, GpError> {
         let m = state.len();
         let mut dv = slopes.dv;
         solve_triangular(Side::Left, state.lower(), dv.view_mut())?;

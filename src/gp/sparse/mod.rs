@@ -34,8 +34,8 @@ use super::row_noise::RowNoise;
 
 pub(crate) use fit::{LARGEST_VARIANCE, rows_from};
 pub use fit::{fit, fit_from, fit_with};
-pub(crate) use gradient::level_gradient;
 pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient};
+pub(crate) use gradient::{level_gradient, objective_of};
 pub use options::SparseOptions;
 pub use penalty::Penalty;
 pub(crate) use penalty::{PassSums, RowWeights};

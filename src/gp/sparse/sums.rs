@@ -10,7 +10,7 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, s};
 
 use super::penalty::{PassSums, Penalty, RowSums, RowWeights};
 use crate::gp::GpError;
-use crate::gp::kernel::{Covariance, Stationary};
+use crate::gp::kernel::{Covariance, Sloped};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{
     RowSum, Side, Triangle, add_gram, dot, for_this_processor, gemm_nt, gemm_tn, mirror_lower, multiply_add,
@@ -129,9 +129,9 @@ pub(crate) fn sums<C: Covariance>(
 }
 
 /// The same, with D Vᵀ and D y from the same tiles.
-pub(crate) fn sums_with_slope(
-    covariance: &Stationary,
-    inducing: &Stationary,
+pub(crate) fn sums_with_slope<C: Sloped>(
+    covariance: &C,
+    inducing: &C,
     lower: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
     (noise, penalty): (f64, Penalty),
@@ -235,7 +235,7 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gp::kernel::{Hyper, Kernel};
+    use crate::gp::kernel::{Hyper, Kernel, Stationary};
     use crate::gp::linalg::Gram;
     use crate::gp::sparse::factor_at;
     use crate::gp::sparse::{JITTER, Level, State};

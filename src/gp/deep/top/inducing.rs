@@ -25,13 +25,15 @@ use crate::gp::deep::m_step::Held;
 use crate::gp::deep::model::PartsReader;
 use crate::gp::deep::options::{Architecture, EmObjective};
 use crate::gp::deep::target::{DensityAt, Target};
+use crate::gp::deep::top_rows::{TopInputs, TopRows};
 use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Covariance, Hyper};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{Cholesky, Side, TILE, Triangle, dot, gemm_nt, solve_triangular, sum_rows, tiles};
 use crate::gp::sparse::{
-    Level, PassSums, RowWeights, State, Sums, Whitening, factor_at, level_gradient, objective_with_gradient,
+    Level, PassSums, RowWeights, State, Sums, Whitening, factor_at, level_gradient, objective_of,
+    objective_with_gradient,
 };
 
 /// The name in model files.
@@ -72,7 +74,7 @@ fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError>
                 }
                 _ => {
                     for range in tiles(chunk) {
-                        let rows = target.hidden.range(target.rows, range.start, range.end);
+                        let rows = target.hidden.range(target.design, target.rows, range.clone());
                         let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
                         let y = target.y.slice(s![range.clone()]);
                         let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(v, y.slice(s![rows]));
@@ -144,7 +146,7 @@ impl TopLayer for InducingTop {
 
     fn means(&self, target: &Target<'_>, prepared: &Prepared, rows: &[usize]) -> Result<Vec<f64>, GpError> {
         let state = solve(target, prepared)?.state;
-        let rows = target.hidden.list(target.rows, rows);
+        let rows = target.hidden.list(target.design, target.rows, rows);
         let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
         let mut k = Array2::zeros((covariance.len(), state.len()));
         covariance.tile(0, state.inducing(), k.view_mut())?;
@@ -159,13 +161,21 @@ impl TopLayer for InducingTop {
         inducing: &[usize],
     ) -> Result<(Evaluation, f64), GpError> {
         let (design, jitter, inputs) = (held.design, held.jitter, &held.inputs[particle]);
+        let level = Level { noise: hyper.noise, jitter };
         if design.architecture != Architecture::Convolution {
-            let rows = (inputs.view(), held.y);
-            let found = objective_with_gradient(rows, design.kernel, hyper, inducing, jitter, held.penalty)?;
+            let found = match inputs {
+                TopInputs::Held(inputs) => {
+                    let rows = (inputs.view(), held.y);
+                    objective_with_gradient(rows, design.kernel, hyper, inducing, jitter, held.penalty)?
+                }
+                TopInputs::Recomputed(tiles) => {
+                    let covariance = TopRows::around_the_mean(tiles, hyper);
+                    objective_of(&covariance, held.y, inducing, level, held.penalty)?
+                }
+            };
             return Ok((found.at, found.log_likelihood));
         }
-        let covariance = design.top(held.x, inputs.view(), hyper)?;
-        let level = Level { noise: hyper.noise, jitter };
+        let covariance = inputs.covariance(design, held.x, hyper)?;
         let state = State::with_penalty(&covariance, held.y, inducing, level, held.penalty)?;
         let (by_variance, by_noise) = level_gradient(&state)?;
         let gradient = vec![by_variance, 0.0, by_noise];
@@ -243,7 +253,7 @@ impl Back<'_, '_> {
         let (mut whitened, mut adjoint) = (Array2::zeros(size), Array2::zeros(size));
         let mut slopes = Slopes::new(inducing, size.0, size.1);
         for range in tiles(chunk) {
-            let rows = target.hidden.range(target.rows, range.start, range.end);
+            let rows = target.hidden.range(target.design, target.rows, range.clone());
             let tile = target.forward(prepared, &rows, true)?;
             let covariance = target.warped(&rows, &tile)?;
             let (mut v, mut by_k) =

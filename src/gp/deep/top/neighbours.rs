@@ -177,7 +177,7 @@ impl TopLayer for NeighbourTop {
         let adjoints = sum_rows(target.rows.len(), zero().size(), zero, |chunk| {
             let mut adjoints = zero();
             for range in tiles(chunk) {
-                let rows = target.hidden.range(target.rows, range.start, range.end);
+                let rows = target.hidden.range(target.design, target.rows, range.clone());
                 // With one hidden layer its values are all that going back needs.
                 let at_rows = if target.design.layers == 1 {
                     LayersAtRows::from(inputs.slice(s![range.clone(), ..]).to_owned())
@@ -200,7 +200,7 @@ impl TopLayer for NeighbourTop {
         hyper: &Hyper,
         _: &[usize],
     ) -> Result<(Evaluation, f64), GpError> {
-        let places = held.design.places(held.x, held.inputs[particle].clone());
+        let places = held.design.places(held.x, held.inputs[particle].all()?.into_owned());
         let density = likelihood(held.design.top_kernel, &places, held.y, held.neighbours_of(particle))?;
         let sum = density.with_gradient(hyper)?;
         let value = sum.log_likelihood;
