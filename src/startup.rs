@@ -47,6 +47,25 @@ pub fn check_address_space(threads: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// Bytes of memory that this process may have: those of the machine, or of the group of processes that it is in.
+pub fn memory() -> Option<u64> {
+    let machine = machine_memory();
+    let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let limits = limits.into_iter().filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
+    limits.chain(machine).min()
+}
+
+#[cfg(target_os = "linux")]
+fn machine_memory() -> Option<u64> {
+    let info = rustix::system::sysinfo();
+    Some(info.totalram as u64 * u64::from(info.mem_unit))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn machine_memory() -> Option<u64> {
+    None
+}
+
 /// The file of this program; `None` for one that was handed to the dynamic loader, whose file would be found instead.
 #[cfg(unix)]
 fn own_file() -> Option<std::path::PathBuf> {

@@ -78,6 +78,27 @@ pub fn bytes(count: u64) -> String {
     format!("{size:.1} {}", units[unit])
 }
 
+/// A size as people write it: `500MiB`, `8GiB`, `1.5 TiB`, `2GB`, or bytes.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..end].parse().ok()?;
+    let factor = match text[end..].trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "kib" | "k" => 1024.0,
+        "mib" | "m" => f64::from(1 << 20),
+        "gib" | "g" => f64::from(1 << 30),
+        "tib" | "t" => f64::from(1 << 20) * f64::from(1 << 20),
+        "kb" => 1e3,
+        "mb" => 1e6,
+        "gb" => 1e9,
+        "tb" => 1e12,
+        _ => return None,
+    };
+    let bytes = number * factor;
+    (bytes >= 1.0).then_some(bytes as u64)
+}
+
 /// Seconds as people say them.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.round().max(0.0) as u64;

@@ -26,7 +26,7 @@ pub const BUG: u8 = 70;
 pub const CANNOT_WRITE: u8 = 73;
 /// Another run holds the lock.
 const LOCKED: u8 = 75;
-/// Pipeline file invalid.
+/// Pipeline file invalid, or not to be done on this machine.
 pub const INVALID_PIPELINE: u8 = 78;
 /// A process ended by a signal exits with this plus the signal's number.
 const SIGNALLED: u8 = 128;
@@ -119,6 +119,7 @@ impl From<RunError> for Failure {
             RunError::Locked { .. } => LOCKED,
             RunError::NothingToResume { .. } => DONE,
             RunError::Changed { .. } => USAGE,
+            RunError::TooLarge { .. } => INVALID_PIPELINE,
         };
         Self::new(code, one_sentence(format_args!("{error}")))
     }

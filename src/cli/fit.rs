@@ -111,6 +111,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
             selected: Selected::default(),
             keep_going: false,
             shard: None,
+            memory: None,
             lock_timeout: args.lock_timeout,
         },
     };

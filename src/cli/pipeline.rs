@@ -4,7 +4,9 @@ use super::exit::{self, Failure};
 use crate::engine::plan::{Plan, PlanRequest, build};
 use crate::pipeline::PipelineText;
 use crate::pipeline::tree::MAX_BYTES;
+use crate::startup;
 use crate::store::object::refuse_secrets;
+use crate::text;
 use clap::Args;
 use std::fs::File;
 use std::io::Read as _;
@@ -21,6 +23,25 @@ pub struct PipelineArgs {
     /// Write results here instead of where the pipeline says
     #[arg(long, value_name = "DIR")]
     pub results: Option<PathBuf>,
+}
+
+/// How much memory work may take.
+#[derive(Debug, Args)]
+pub struct MemoryArgs {
+    /// Memory to use: `8GiB`, `500MiB`; default: three quarters of what there is
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
+}
+
+impl MemoryArgs {
+    /// In bytes.
+    pub fn bytes(&self) -> u64 {
+        self.memory.unwrap_or_else(|| startup::memory().map_or(u64::MAX, |all| all / 4 * 3))
+    }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    text::parse_bytes(text).ok_or_else(|| "write a number and a unit: 500MiB, 8GiB or 1.5TiB".to_owned())
 }
 
 /// The bytes of a file, as far as a pipeline can be long: it may be a device that never ends.

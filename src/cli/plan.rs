@@ -1,7 +1,7 @@
 //! `stride-pipe plan`: what a pipeline would do.
 
 use super::exit::{self, Failure};
-use super::pipeline::{PipelineArgs, load};
+use super::pipeline::{MemoryArgs, PipelineArgs, load};
 use super::{print, print_raw};
 use crate::engine;
 use crate::engine::plan::{Case, PlannedStage, Preview, to_dot, to_json, to_mermaid, to_text};
@@ -17,6 +17,8 @@ pub struct Args {
     /// How to show it
     #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
     format: PlanFormat,
+    #[command(flatten)]
+    memory: MemoryArgs,
     /// Exit with 3 when there is work to do
     #[arg(long)]
     exit_code: bool,
@@ -33,8 +35,12 @@ enum PlanFormat {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let plan = load(&args.pipeline)?;
     let sources = Sources::default();
-    let forecasts: HashMap<&str, Vec<Preview>> =
-        plan.cases.iter().map(|case| case.label.as_str()).zip(engine::forecast(&plan, &sources)).collect();
+    let forecasts: HashMap<&str, Vec<Preview>> = plan
+        .cases
+        .iter()
+        .map(|case| case.label.as_str())
+        .zip(engine::forecast(&plan, &sources, args.memory.bytes()))
+        .collect();
     let preview = |case: &Case, stage: &PlannedStage| -> Preview {
         let position = case.stages.iter().position(|other| other.id == stage.id).unwrap_or(0);
         forecasts.get(case.label.as_str()).and_then(|all| all.get(position)).cloned().unwrap_or_default()

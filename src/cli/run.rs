@@ -2,7 +2,7 @@
 
 use super::exit::{self, Failure};
 use super::logging::{self, LogFormat};
-use super::pipeline::{PipelineArgs, load};
+use super::pipeline::{MemoryArgs, PipelineArgs, load};
 use super::print;
 use super::progress::ProgressBars;
 use super::signals;
@@ -48,6 +48,8 @@ pub struct Args {
     /// How long to wait for another run of this pipeline: `30s`, `10m`, `2h`
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     lock_timeout: Duration,
+    #[command(flatten)]
+    memory: MemoryArgs,
     #[command(flatten)]
     pub(super) work: WorkArgs,
 }
@@ -182,6 +184,7 @@ fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
         keep_going: args.keep_going,
         lock_timeout: args.lock_timeout,
         shard: args.shard,
+        memory: Some(args.memory.bytes()),
     })
 }
 

@@ -36,6 +36,18 @@ pub enum RunError {
         "run {run_id} was of another pipeline, or with other options; run without `--resume`: what is unchanged is not done again"
     )]
     Changed { run_id: String },
+    /// Work that does not fit into memory.
+    #[error("{}", listed(what))]
+    TooLarge { what: Vec<String> },
+}
+
+// So many are said.
+const SHOWN: usize = 5;
+
+fn listed(what: &[String]) -> String {
+    let more = what.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    format!("{}{more}", what[..what.len().min(SHOWN)].join("; "))
 }
 
 impl RunError {

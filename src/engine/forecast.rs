@@ -10,18 +10,24 @@ use crate::store::{Cache, ResultsDir};
 use std::collections::HashMap;
 
 /// What would happen to every stage of every case, in order. An input that cannot be looked at makes its stages run.
-pub fn forecast(plan: &Plan, sources: &Sources) -> Vec<Vec<Preview>> {
+pub fn forecast(plan: &Plan, sources: &Sources, memory: u64) -> Vec<Vec<Preview>> {
     let mut sizes = StageSizes::default();
-    plan.cases.iter().map(|case| of_case(plan, case, sources, &mut sizes, &Selected::default())).collect()
+    let selected = Selected::default();
+    plan.cases.iter().map(|case| of_case(plan, case, sources, &mut sizes, (&selected, memory))).collect()
 }
 
-/// What a run has to do, by what it will cost on so many threads.
-pub fn workload(plan: &Plan, sources: &Sources, options: &RunOptions) -> Workload {
-    let (mut sizes, mut work) = (StageSizes::default(), Workload::default());
+/// What a run has to do, by what it will cost on so many threads; and what of it does not fit into memory.
+pub fn workload(plan: &Plan, sources: &Sources, options: &RunOptions) -> (Workload, Vec<String>) {
+    let (mut sizes, mut work, mut too_large) = (StageSizes::default(), Workload::default(), Vec::new());
+    let memory = options.memory.unwrap_or(u64::MAX);
     for case in &plan.cases {
-        let previews = of_case(plan, case, sources, &mut sizes, &options.selected);
+        let previews = of_case(plan, case, sources, &mut sizes, (&options.selected, memory));
         for (stage, preview) in case.stages.iter().zip(previews) {
             let effort = preview.effort.unwrap_or(0.0);
+            if let Some(refusal) = preview.memory.as_ref().filter(|_| preview.run > 0).and_then(|it| it.refusal(memory))
+            {
+                too_large.push(format!("{} ({}) {refusal}", stage.id, case.label));
+            }
             // About: which tasks are those of a shard is known when they are reached.
             let count = match options.shard {
                 Some(_) if stage.stage.frequency() == Frequency::PerRun => 0.0,
@@ -34,15 +40,21 @@ pub fn workload(plan: &Plan, sources: &Sources, options: &RunOptions) -> Workloa
             }
         }
     }
-    work
+    (work, too_large)
 }
 
 /// Rows and features of inputs that were looked at, by the stage that opens them: cases share most of them.
 type StageSizes = HashMap<String, Option<(u64, u64)>>;
 
-fn of_case(plan: &Plan, case: &Case, sources: &Sources, sizes: &mut StageSizes, selected: &Selected) -> Vec<Preview> {
+fn of_case(
+    plan: &Plan,
+    case: &Case,
+    sources: &Sources,
+    sizes: &mut StageSizes,
+    (selected, memory): (&Selected, u64),
+) -> Vec<Preview> {
     let cache = Cache::new(&ResultsDir::new(&plan.results));
-    let mut forecast = Forecast { plan, case, sizes, selected, previews: Vec::new(), unknown: HashMap::new() };
+    let mut forecast = Forecast { plan, case, sizes, selected, memory, previews: Vec::new(), unknown: HashMap::new() };
     // Looking fails nowhere.
     let _ = walk(plan, case, (&cache, sources), &mut forecast);
     forecast.previews
@@ -53,6 +65,7 @@ struct Forecast<'a> {
     case: &'a Case,
     sizes: &'a mut StageSizes,
     selected: &'a Selected,
+    memory: u64,
     previews: Vec<Preview>,
     /// Why nothing is known of a stage.
     unknown: HashMap<String, String>,
@@ -63,7 +76,7 @@ impl Forecast<'_> {
     fn push(&mut self, stage: &PlannedStage, mut preview: Preview) {
         if let Some((rows, features)) = self.size(stage) {
             preview.rows = Some(rows);
-            preview.memory = stage.stage.memory(&stage.demand, rows, features);
+            preview.memory = stage.stage.memory(&stage.demand, (rows, features), self.memory);
             preview.effort = Some(stage.stage.effort((rows as f64, features as f64), &self.case.pairs()));
         }
         self.previews.push(preview);

@@ -32,6 +32,8 @@ pub struct RunOptions {
     pub lock_timeout: Duration,
     /// Only this share of the tasks, into the cache.
     pub shard: Option<Shard>,
+    /// Bytes of memory that it may take; `None`: what it asks for.
+    pub memory: Option<u64>,
 }
 
 /// Which stages run, and which of them even if nothing changed.
@@ -139,7 +141,11 @@ impl<'a> Runner<'a> {
     /// All cases, then the tables and the manifest.
     fn attempt(&mut self, cache: &Cache) -> Result<Summary, RunError> {
         let sources = Sources::default();
-        self.record.listener.planned(workload(self.plan, &sources, self.options));
+        let (work, too_large) = workload(self.plan, &sources, self.options);
+        if !too_large.is_empty() {
+            return Err(RunError::TooLarge { what: too_large });
+        }
+        self.record.listener.planned(work);
         let failures = self.run_cases(cache, &sources)?;
         let alarms = self.record.alarms.iter().filter(|alarm| alarm.fails).map(|alarm| alarm.text.clone());
         let alarms: Vec<String> = alarms.collect();
@@ -240,7 +246,8 @@ impl<'a> Runner<'a> {
         } else {
             let draft = context.cache.begin(&key.hash)?;
             let (record, cancel, origin, forced) = (&mut self.record, self.cancel, &origin, forced.is_some());
-            let mut job = Job { task, key, draft: &draft, spans, record, cancel, origin, forced };
+            let memory = self.options.memory.unwrap_or(u64::MAX);
+            let mut job = Job { task, key, draft: &draft, spans, record, cancel, origin, forced, memory };
             let work = stage.stage.perform(context, &mut job);
             let Work { rows, outcome, notes } = work.map_err(|error| self.failed(task, error))?;
             write_rows(&draft.file(TIMINGS), &spans.timings(rows))?;

@@ -130,6 +130,10 @@ pub trait Observer: Sync {
     fn seconds(&self) -> f64 {
         0.0
     }
+    /// Bytes that a fit may hold of what it could compute again; results do not depend on it.
+    fn memory(&self) -> u64 {
+        u64::MAX
+    }
     /// Whether to stop with [`GpError::Interrupted`](super::GpError::Interrupted) as soon as possible.
     fn interrupted(&self) -> bool;
 }
@@ -172,5 +176,8 @@ impl Observer for Recorder<'_> {
     }
     fn seconds(&self) -> f64 {
         self.outer.seconds()
+    }
+    fn memory(&self) -> u64 {
+        self.outer.memory()
     }
 }

@@ -74,7 +74,12 @@ impl Scaling {
 
     /// Features x: `[p, d]` on the training scale.
     pub fn features(&self, x: ArrayView2<'_, f64>) -> Array2<f64> {
-        let mut scaled = x.as_standard_layout().into_owned();
+        self.scaled(x.to_owned())
+    }
+
+    /// The same in their place, where they stand by rows.
+    pub fn scaled(&self, x: Array2<f64>) -> Array2<f64> {
+        let mut scaled = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
         for mut row in scaled.rows_mut() {
             for ((value, centre), scale) in row.iter_mut().zip(&self.feature_centre).zip(&self.feature_scale) {
                 *value = (*value - centre) / scale;

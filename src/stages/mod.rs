@@ -7,6 +7,7 @@ pub mod cost;
 pub mod describe;
 pub mod evaluate;
 pub mod explain;
+mod footprint;
 pub mod ingest;
 pub mod job;
 mod placement;
@@ -16,10 +17,12 @@ pub mod split;
 mod stage;
 pub mod train;
 
+pub use footprint::Footprint;
+pub use job::FinishedRun;
 pub use placement::Placement;
 pub use stage::{
-    Collecting, Context, Demand, FinishedRun, Frequency, Job, Model, Models, Output, PredictionFiles, Preparation,
-    RowCheck, Said, Sources, Stage, StageKind, Work, lost,
+    Collecting, Context, Demand, Frequency, Job, Model, Models, Output, PredictionFiles, Preparation, RowCheck, Said,
+    Sources, Stage, StageKind, Work, lost,
 };
 
 use crate::eval::EvalError;

@@ -5,15 +5,14 @@ use super::job::{Cancel, Key, Record, Spans, Task};
 use super::placement::Placement;
 use super::predict::Predicted;
 use super::split::Folds;
-use super::{StageError, cost};
+use super::{FinishedRun, Footprint, StageError, cost};
 use crate::pipeline::{Diagnostics, Kind};
 use crate::store::input::KeyColumn;
-use crate::store::{Cache, CacheEntry, Draft, InputTable, Manifest, ModelFile, Written};
-use crate::tables::TableKind;
+use crate::store::{Cache, CacheEntry, Draft, InputTable, ModelFile, Written};
 use serde_json::Value as Json;
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -76,8 +75,8 @@ pub trait Stage: Any + Debug + Send + Sync {
         None
     }
 
-    /// Estimated peak memory in bytes for so many rows and features.
-    fn memory(&self, _demand: &Demand, _rows: u64, _features: u64) -> Option<u64> {
+    /// Estimated peak memory for so many rows and features, where it may take so many bytes.
+    fn memory(&self, _demand: &Demand, _size: (u64, u64), _memory: u64) -> Option<Footprint> {
         None
     }
 
@@ -331,6 +330,8 @@ pub struct Job<'j, 'r> {
     pub origin: &'j Json,
     /// Whether it was asked for although nothing changed.
     pub forced: bool,
+    /// Bytes of memory that it may take.
+    pub memory: u64,
 }
 
 /// A piece of work that is done, now or earlier.
@@ -366,14 +367,4 @@ impl Work {
     pub fn done(rows: usize, outcome: String) -> Self {
         Self { rows, outcome, notes: Json::Null }
     }
-}
-
-/// A run whose tables are written.
-pub struct FinishedRun<'a> {
-    pub record: &'a Record<'a>,
-    /// Its manifest as far as it goes.
-    pub manifest: &'a Manifest,
-    pub tables: BTreeMap<TableKind, PathBuf>,
-    /// The inputs of all stages of this kind.
-    pub inputs: &'a [String],
 }

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use std::path::Path;
 use stride_pipe::engine::plan::{PlanRequest, build};
 use stride_pipe::stages::LANGUAGE;
+use stride_pipe::store::read_predictions;
 
 /// The small pipeline with these options of the train stage.
 fn text(train: &str) -> String {
@@ -132,7 +133,10 @@ fn plan_knows_the_methods_and_their_memory() {
     let (rows, features, particles) = (60, 2, 10);
     let hidden = 8 * particles * rows * features;
     let copies = 3 * 8 * rows * (features + 2);
-    let global = copies + (256 << 20) + 8 * rows * (features + 50) + hidden;
+    // Pivots are chosen anew: there are two bases then for a while.
+    let basis = 8 * rows * 50;
+    let inputs = 8 * rows * particles * (2 * features + 1);
+    let global = copies + (256 << 20) + (2 * basis).max(basis + inputs);
     assert_eq!(memory("method: stride, local: false"), global);
     // For every chain the rows as it sees them, an index that holds them twice, and three numbers of each.
     let layer = |kept: u64, draws: u64| 8 * kept * (features + draws * (3 * features + 3));
@@ -141,7 +145,8 @@ fn plan_knows_the_methods_and_their_memory() {
     assert_eq!(memory("method: sparse_gp"), copies + (256 << 20) + layer(rows, 1));
     let lists = 4 * rows * (7 + 1) * particles;
     let neighbours = lists + 5 * 8 * rows * features + layer(rows, particles);
-    assert_eq!(memory("method: stride, top: { neighbours: 7 }"), global + neighbours);
+    let by_neighbours = copies + (256 << 20) + 2 * basis + hidden + neighbours;
+    assert_eq!(memory("method: stride, top: { neighbours: 7 }"), by_neighbours);
     assert_eq!(memory("method: deep_gp"), copies + 4 * 8 * rows * rows + hidden);
     assert_eq!(memory("method: deep_gp, deep: { layers: 4, width: 3 }"), copies + 32 * rows * rows + hidden / 2 * 9);
     let kept = 8 * particles * features * 4;
@@ -188,4 +193,57 @@ fn validate_sees_features_that_the_architecture_cannot_take() {
         .write("deep.yaml", &injective.replace("injective", "'${matrix.architecture}'").replace("stages:\n", matrix));
     let ran = sandbox.run("validate deep.yaml --data");
     assert!(ran.code == 65 && ran.stdout.contains("(architecture=injective)"), "{}{}", ran.stdout, ran.stderr);
+}
+
+/// What `plan` says of the train stage, with so much memory.
+fn planned(sandbox: &Sandbox, memory: u64) -> Json {
+    let shown = sandbox.run(&format!("plan deep.yaml --format json --memory {memory}")).succeeded().stdout;
+    serde_json::from_str::<Json>(&shown).unwrap()["cases"][0]["stages"][2].clone()
+}
+
+#[test]
+fn with_less_memory_hidden_layers_are_computed_again() {
+    let sandbox = Sandbox::new();
+    sandbox.write("deep.yaml", &text(
+        "method: stride, deep: { hidden: { rank: 5, repivot: false } }, em: { iterations: 2, particles: 2, final_transitions: 2 }",
+    ));
+    let whole = planned(&sandbox, 1 << 40);
+    assert_eq!(whole["computed_again"], Json::Null);
+    let peak = whole["memory_bytes"].as_u64().unwrap();
+    let less = planned(&sandbox, peak - 1);
+    assert_eq!(less["computed_again"], "hidden values in M steps are computed again");
+    assert!(less["memory_bytes"].as_u64().unwrap() < peak, "{less}");
+    let shown = sandbox.run(&format!("plan deep.yaml --memory {}", peak - 1)).succeeded().stdout;
+    assert!(shown.contains("MiB; hidden values in M steps are computed again"), "{shown}");
+    // What does not fit is computed again, to the same bits; a cache would know the model.
+    let least = less["memory_bytes"].as_u64().unwrap();
+    sandbox.run(&format!("run deep.yaml --quiet --memory {}", 1_u64 << 40)).succeeded();
+    sandbox.run(&format!("run deep.yaml --quiet --force --memory {least}")).succeeded();
+    let [whole, again] = &sandbox.table_files("predictions")[..] else { panic!("two runs") };
+    let bits = |path: &Path| {
+        let predictions = read_predictions(path).unwrap();
+        let values = predictions.y_mean.iter().chain(predictions.y_std.iter().flatten());
+        values.map(|value| value.to_bits()).collect::<Vec<_>>()
+    };
+    assert!(!bits(whole).is_empty());
+    assert_eq!(bits(whole), bits(again));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_it_starts() {
+    let sandbox = Sandbox::new();
+    for (train, advice) in [
+        ("method: gp", "use `method: sparse_gp` or `stride`, train on at most 40 rows"),
+        ("method: deep_gp", "use `method: stride`, train on at most"),
+    ] {
+        sandbox.write("deep.yaml", &text(train));
+        let room = 32 * 41 * 41;
+        let ran = sandbox.run(&format!("run deep.yaml --quiet --memory {room}"));
+        assert_eq!(ran.code, 78, "{}", ran.stderr);
+        assert!(ran.stderr.contains("needs about") && ran.stderr.contains(advice), "{}", ran.stderr);
+        assert!(planned(&sandbox, room)["too_large"].as_str().unwrap().contains(advice));
+    }
+    let ran = sandbox.run("run deep.yaml --memory much");
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("500MiB, 8GiB"), "{}", ran.stderr);
 }

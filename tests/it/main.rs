@@ -38,6 +38,7 @@ mod gp_deep_fit;
 mod gp_deep_gradient;
 mod gp_deep_kernels;
 mod gp_deep_layers;
+mod gp_deep_memory;
 mod gp_deep_model;
 mod gp_deep_options;
 mod gp_deep_pivots;

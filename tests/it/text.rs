@@ -42,3 +42,16 @@ fn a_shell_takes_the_words_as_they_were() {
     assert!(line.starts_with("run --set seed=7 'a b' "), "{line}");
     assert_eq!(shlex::split(&line).as_deref(), Some(&words[..]));
 }
+
+#[test]
+fn sizes_as_people_write_them() {
+    let known =
+        [("500MiB", 500 << 20), ("8GiB", 8 << 30), ("1.5 TiB", 3 << 39), ("2GB", 2_000_000_000), ("12k", 12 << 10)];
+    for (text, size) in known {
+        assert_eq!(parse_bytes(text), Some(size), "{text}");
+    }
+    assert_eq!(parse_bytes("4096"), Some(4096));
+    for text in ["", "much", "8 gigs", "-1GiB", "0", "0.2", "1.2.3MiB", "MiB"] {
+        assert_eq!(parse_bytes(text), None, "{text}");
+    }
+}

@@ -1,6 +1,7 @@
 //! A plan as text, JSON, Graphviz and Mermaid.
 
 use super::{Case, Plan, PlannedStage};
+use crate::stages::Footprint;
 use crate::text::{about, cell, one_line};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -11,8 +12,8 @@ use std::fmt::Write as _;
 pub struct Preview {
     /// Rows of the ingest stage behind it.
     pub rows: Option<u64>,
-    /// Estimated peak memory in bytes.
-    pub memory: Option<u64>,
+    /// Estimated peak memory.
+    pub memory: Option<Footprint>,
     /// Estimated seconds of one core for one piece of work.
     pub effort: Option<f64>,
     /// Pieces of work to do.
@@ -46,8 +47,7 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
             let inputs = stage.stage.inputs();
             let inputs = if inputs.is_empty() { String::new() } else { format!(" ← {}", inputs.join(", ")) };
             let rows = preview.rows.map_or_else(String::new, |rows| format!(", {rows} rows"));
-            let memory =
-                preview.memory.map_or_else(String::new, |bytes| format!(", about {} MiB", bytes.div_ceil(1 << 20)));
+            let memory = preview.memory.as_ref().map_or_else(String::new, memory);
             let action = match (preview.run, preview.skip) {
                 (0, _) => "skip".to_owned(),
                 (_, 0) => "run".to_owned(),
@@ -60,6 +60,13 @@ pub fn to_text(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -
         }
     }
     out
+}
+
+/// `, about 300 MiB`, and what is done so that it is not more, or could be.
+fn memory(footprint: &Footprint) -> String {
+    let again = footprint.again.map_or_else(String::new, |again| format!("; {again}"));
+    let advice = footprint.advice.as_ref().map_or_else(String::new, |advice| format!(", too much: {advice}"));
+    format!(", about {} MiB{again}{advice}", footprint.bytes.div_ceil(1 << 20))
 }
 
 /// `about 25 min; train stride: about 24 min; train sparse_gp: about 20 s`.
@@ -88,11 +95,18 @@ fn time(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -> Strin
 pub fn to_json(plan: &Plan, preview: &dyn Fn(&Case, &PlannedStage) -> Preview) -> Json {
     let stage = |case: &Case, stage: &PlannedStage| {
         let preview = preview(case, stage);
-        json!({
+        let mut shown = json!({
             "id": stage.id, "kind": stage.kind(), "folds": stage.tasks(), "inputs": stage.stage.inputs(),
-            "rows": preview.rows, "memory_bytes": preview.memory, "estimated_seconds": preview.seconds(), "action": if preview.run == 0 { "skip" } else { "run" },
+            "rows": preview.rows, "memory_bytes": preview.memory.as_ref().map(|memory| memory.bytes), "estimated_seconds": preview.seconds(), "action": if preview.run == 0 { "skip" } else { "run" },
             "run": preview.run, "skip": preview.skip, "reason": preview.reason,
-        })
+        });
+        let memory = preview.memory.unwrap_or_default();
+        for (name, text) in [("computed_again", memory.again.map(str::to_owned)), ("too_large", memory.advice)] {
+            if let Some(text) = text {
+                shown[name] = json!(text);
+            }
+        }
+        shown
     };
     let case = |case: &Case| {
         let values: serde_json::Map<String, Json> =

@@ -11,7 +11,7 @@ use crate::gp::GpError;
 use crate::gp::exact::check_training;
 use crate::gp::kernel::{ROW_TILE, column_means};
 use crate::gp::leave_one_out::LeaveOneOut;
-use crate::gp::linalg::{add_all, add_gram, dot, eigen, gemm_nt, over_chunks, row_slices, tiles};
+use crate::gp::linalg::{add_gram, dot, eigen, gemm_nt, row_slices, sum_rows, tiles};
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::{Prediction, Tile, in_tiles};
 use crate::gp::row_noise::RowNoise;
@@ -230,8 +230,9 @@ fn moments(
     intercept: f64,
 ) -> Result<(Array2<f64>, Array1<f64>), GpError> {
     let (d, roots) = (x.ncols(), noise.roots());
-    let parts = over_chunks(x.nrows(), d * (d + 1), |rows| {
-        let (mut moments, mut by_target) = (Array2::zeros((d, d)), Array1::zeros(d));
+    let zero = || (Array2::zeros((d, d)), Array1::zeros(d));
+    sum_rows(x.nrows(), d * (d + 1), zero, |rows| {
+        let (mut moments, mut by_target) = zero();
         for tile in tiles(rows) {
             let mut centred = &x.slice(s![tile.clone(), ..]) - centre;
             for (row, (values, target)) in centred.outer_iter().zip(y.slice(s![tile.clone()])).enumerate() {
@@ -245,13 +246,7 @@ fn moments(
             add_gram(centred.view(), moments.view_mut())?;
         }
         Ok((moments, by_target))
-    })?;
-    let (mut moments, mut by_target) = (Array2::zeros((d, d)), Array1::zeros(d));
-    for (part, part_by_target) in &parts {
-        add_all(&mut moments, part);
-        add_all(&mut by_target, part_by_target);
-    }
-    Ok((moments, by_target))
+    })
 }
 
 /// The sum of squares that the line leaves.
@@ -260,12 +255,16 @@ fn squared_residuals(
     (centre, intercept): (&Array1<f64>, f64),
     weights: &Array1<f64>,
 ) -> Result<f64, GpError> {
-    let parts = over_chunks(x.nrows(), 1, |rows| {
-        let squares = rows.map(|row| {
-            let line: f64 = x.row(row).iter().zip(centre).zip(weights).map(|((x, c), w)| (x - c) * w).sum();
-            noise.weight(row) * (y[row] - intercept - line).powi(2)
-        });
-        Ok(squares.sum::<f64>())
-    })?;
-    Ok(parts.iter().sum())
+    sum_rows(
+        x.nrows(),
+        1,
+        || 0.0,
+        |rows| {
+            let squares = rows.map(|row| {
+                let line: f64 = x.row(row).iter().zip(centre).zip(weights).map(|((x, c), w)| (x - c) * w).sum();
+                noise.weight(row) * (y[row] - intercept - line).powi(2)
+            });
+            Ok(squares.sum::<f64>())
+        },
+    )
 }

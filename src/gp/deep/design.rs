@@ -90,6 +90,7 @@ impl Design {
             knots,
         };
         design.centre = match architecture {
+            Architecture::Composition if design.starts_at_features() => design.x_centre.clone(),
             Architecture::Composition => column_means(design.start_values(x)?.view()),
             Architecture::Convolution => vec![0.0],
             Architecture::Injective => design.x_centre.clone(),
@@ -114,6 +115,11 @@ impl Design {
             (Architecture::Convolution, _) => Array2::from_elem((x.nrows(), 1), self.start_length),
             (Architecture::Injective, _) => Array2::ones((x.nrows(), 1)),
         })
+    }
+
+    /// Whether [`Design::start_values`] are the features themselves.
+    pub fn starts_at_features(&self) -> bool {
+        self.architecture == Architecture::Composition && self.projection.is_none()
     }
 
     /// The prior mean of a layer above values: `[k, D]` of the one below, or above the start values.
@@ -146,10 +152,15 @@ impl Design {
         self.warped(self.top_kernel, x, inputs, (hyper.variance, hyper.lengths[0]))
     }
 
-    /// The top covariance of the stationary model the fit starts from, at all training rows.
-    pub fn top_at_start(&self, rows: &super::hidden::TrainingRows, start: &Hyper) -> Result<Warped, GpError> {
-        let inputs = if self.knots.is_some() { rows.x.view() } else { rows.start.view() };
-        self.top(rows.x.view(), inputs, start)
+    /// The top covariance of the stationary model the fit starts from, at some training rows.
+    pub fn top_at_start(
+        &self,
+        rows: &super::hidden::TrainingRows,
+        some: &[usize],
+        start: &Hyper,
+    ) -> Result<Warped, GpError> {
+        let inputs = if self.knots.is_some() { rows.x.view() } else { rows.start() };
+        self.top(rows.x.select(Axis(0), some).view(), inputs.select(Axis(0), some).view(), start)
     }
 
     fn warped(

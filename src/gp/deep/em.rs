@@ -81,14 +81,15 @@ impl<'a> DeepFit<'a> {
         noise.check(x.nrows())?;
         options.check(x.ncols())?;
         let mut problem = if let Some(state) = &resume {
-            DeepProblem::new(x, y, options, &state.start, state.points())?
+            DeepProblem::within(x, y, options, &state.start, state.points(), observer.memory())?
         } else if let Some(warm) = warm {
             warm::problem((x, y, noise), options, warm, key, observer)?
         } else {
             let penalty = options.objective().penalty();
             let (start, inducing, jitter) = options.start.fit((x, y, noise), penalty, key, observer)?;
             let pivots = Err(pivot_rows(key, x.nrows()));
-            DeepProblem::new(x, y, options, &start, SupportPoints { inducing, pivots, jitter })?
+            let points = SupportPoints { inducing, pivots, jitter };
+            DeepProblem::within(x, y, options, &start, points, observer.memory())?
         };
         problem.set_noise(noise.clone());
         if let Some(state) = &resume {

@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::{ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
 use super::design::Design;
 use super::options::Architecture;
 use super::top::{TopLayer, TopNeighbours};
-use super::warped::Warped;
+use super::top_rows::{TopInputs, TopRows};
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::inducing::{Choice, Member};
@@ -31,7 +31,7 @@ pub(super) struct Held<'a> {
     pub y: ArrayView1<'a, f64>,
     pub noise: &'a RowNoise,
     /// Inputs of the top layer, `[n, D]`, of every particle.
-    pub inputs: Vec<Array2<f64>>,
+    pub inputs: Vec<TopInputs<'a>>,
     /// Relative to σ².
     pub jitter: f64,
     pub top: &'static dyn TopLayer,
@@ -41,21 +41,19 @@ pub(super) struct Held<'a> {
     pub neighbours: Option<&'a TopNeighbours>,
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
     /// The neighbours of all rows, as a particle sees them.
     pub fn neighbours_of(&self, particle: usize) -> Option<&NeighbourLists> {
         self.neighbours.and_then(|all| all.lists.get(particle)).map(Arc::as_ref)
     }
 
-    /// The top covariance of a particle, for rows brought to one noise if they have not the same.
-    pub fn covariance(
-        &self,
-        inputs: &Array2<f64>,
-        hyper: &Hyper,
+    // The top covariance of every particle, for rows brought to one noise if they have not the same.
+    fn covariances<'h>(
+        &'h self,
+        hyper: &'h Hyper,
         scaled: Option<&ScaledRows>,
-    ) -> Result<Warped, GpError> {
-        let covariance = self.design.top(self.x, inputs.view(), hyper)?;
-        Ok(covariance.multiplied(scaled.map(|scaled| scaled.factors.clone())))
+    ) -> Result<Vec<TopRows<'h, 'a>>, GpError> {
+        self.inputs.par_iter().map(|inputs| inputs.covariance((self.design, self.x), hyper, scaled)).collect()
     }
 
     /// Exchanges inducing points so many times; the new ones.
@@ -69,13 +67,9 @@ impl Held<'_> {
     ) -> Result<Vec<usize>, GpError> {
         let scaled = self.noise.scaled(self.y, hyper.noise);
         let y = scaled.as_ref().map_or(self.y, |scaled| scaled.y.view());
-        let covariances: Vec<Warped> = self
-            .inputs
-            .par_iter()
-            .map(|inputs| self.covariance(inputs, hyper, scaled.as_ref()))
-            .collect::<Result<_, _>>()?;
+        let covariances = self.covariances(hyper, scaled.as_ref())?;
         let level = Level { noise: self.noise.level(hyper.noise), jitter: self.jitter };
-        let mut members: Vec<Member<'_, Warped>> = covariances
+        let mut members: Vec<Member<'_, TopRows<'_, '_>>> = covariances
             .par_iter()
             .map(|covariance| {
                 let state = State::with_penalty(covariance, y, inducing, level, self.penalty)?;
@@ -158,6 +152,8 @@ impl Objective for MeanBound<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use ndarray::Array2;
+
     use super::*;
     use crate::gp::deep::options::PriorMean;
     use crate::gp::deep::top::Start;
@@ -191,7 +187,7 @@ mod tests {
         let y = ndarray::Array1::from_shape_fn(40, |i| (x[[i, 0]] * 1.3).sin() + 0.4 * x[[i, 1]] - 0.5);
         let inputs =
             if convolution { Array2::from_shape_fn((40, 1), |(i, _)| 0.5 + 0.05 * i as f64) } else { x.clone() };
-        let (inputs, top) = (vec![inputs], start.top());
+        let (inputs, top) = (vec![TopInputs::Held(inputs)], start.top());
         let (design, jitter) = (&design, JITTER);
         let held = Held { design, x: x.view(), y: y.view(), noise, inputs, jitter, top, penalty, neighbours: None };
         let at = Hyper::isotropic(1.4, 0.9, 0.05).to_log();

@@ -8,12 +8,14 @@ use rayon::prelude::*;
 use super::design::Design;
 use super::hidden::{HiddenLayers, TrainingRows};
 use super::m_step::Held;
+use super::memory::{Kept, Repeatable};
 use super::options::{DeepOptions, EmObjective};
 use super::target::{DensityAt, Known, LogDensity, Target};
-use super::top::{TopLayer, TopNeighbours};
+use super::top::{Start, TopLayer, TopNeighbours};
+use super::top_rows::TopInputs;
 use super::warped::Warped;
 use crate::gp::GpError;
-use crate::gp::kernel::{Covariance, Hyper};
+use crate::gp::kernel::Hyper;
 use crate::gp::linalg::raised;
 use crate::gp::neighbours::Places;
 use crate::gp::random::StreamKey;
@@ -42,6 +44,8 @@ pub struct DeepProblem {
     pub(super) jitter: f64,
     /// Who is whose neighbour, where the top layer asks.
     pub(super) neighbours: Option<TopNeighbours>,
+    /// What is held in memory and not computed again.
+    keeps: Kept,
 }
 
 /// Inducing points, pivots and jitter.
@@ -65,7 +69,23 @@ impl DeepProblem {
         start: &Hyper,
         points: SupportPoints,
     ) -> Result<Self, GpError> {
+        Self::within(x, y, options, start, points, u64::MAX)
+    }
+
+    /// The same with at most so many bytes for what can be computed again; results are the same bits.
+    pub fn within(
+        x: ArrayView2<'_, f64>,
+        y: ArrayView1<'_, f64>,
+        options: &DeepOptions,
+        start: &Hyper,
+        points: SupportPoints,
+        memory: u64,
+    ) -> Result<Self, GpError> {
         crate::gp::exact::check_training(x, y)?;
+        let size = (x.nrows() as u64, x.ncols() as u64);
+        let by_points = matches!(options.start, Start::Sparse(_));
+        let repeatable = Repeatable::new((&options.layers, &options.em), by_points, size, points.inducing.len() as u64);
+        let keeps = repeatable.keep(memory);
         if let Some(row) = points.inducing.iter().find(|row| **row >= x.nrows()) {
             return Err(GpError::shape(format!("inducing row {row} of {} training rows", x.nrows())));
         }
@@ -75,14 +95,14 @@ impl DeepProblem {
         let pivots = match (points.pivots, representation.cross()) {
             (Ok(pivots), _) => pivots,
             (Err(seen), Some(cross)) => {
-                let at_start = design.top_at_start(&rows, start)?.select(&seen);
+                let at_start = design.top_at_start(&rows, &seen, start)?;
                 cross.choose_pivots(&[at_start], &seen)?
             }
             (Err(_), None) => Vec::new(),
         };
         let build = |jitter| {
             let anchors = (&points.inducing[..], &pivots[..]);
-            HiddenLayers::new(Arc::clone(&representation), &design, &rows, anchors, start, jitter)
+            HiddenLayers::new(Arc::clone(&representation), &design, &rows, anchors, start, (jitter, keeps.basis))
         };
         let (hidden, jitter) = raising(points.jitter, build)?;
         Ok(Self {
@@ -100,6 +120,7 @@ impl DeepProblem {
             pivots,
             jitter,
             neighbours: None,
+            keeps,
         })
     }
 
@@ -163,7 +184,7 @@ impl DeepProblem {
     /// The values of all hidden layers at some training rows, `[b, D]` each, bottom layer first.
     pub fn hidden_values(&self, xi: &[Array2<f64>], rows: &[usize]) -> Result<Vec<Array2<f64>>, GpError> {
         let prepared = self.hidden.prepare(&self.design, xi)?;
-        self.hidden.values(&self.design, &prepared, &self.hidden.list(&self.rows, rows))
+        self.hidden.values(&self.design, &prepared, &self.hidden.list(&self.design, &self.rows, rows))
     }
 
     /// The posterior means at some training rows, with the ξ of a particle; empty where the top layer has none.
@@ -174,7 +195,7 @@ impl DeepProblem {
 
     /// The top covariance at some training rows.
     pub fn top_covariance(&self, xi: &[Array2<f64>], rows: &[usize]) -> Result<Warped, GpError> {
-        let (target, rows) = (self.target(), self.hidden.list(&self.rows, rows));
+        let (target, rows) = (self.target(), self.hidden.list(&self.design, &self.rows, rows));
         let prepared = target.prepare(xi)?;
         target.warped(&rows, &target.forward(&prepared, &rows, false)?)
     }
@@ -201,7 +222,7 @@ impl DeepProblem {
             hyper: &self.hyper,
             top: self.top,
             inducing: &self.inducing,
-            inducing_rows: self.hidden.list(&self.rows, &self.inducing),
+            inducing_rows: self.hidden.list(&self.design, &self.rows, &self.inducing),
             level: Level { noise: self.noise.level(self.hyper.noise), jitter: self.jitter },
             objective: self.objective,
             neighbours: neighbours.map(Arc::as_ref),
@@ -217,7 +238,11 @@ impl DeepProblem {
             x: self.rows.x.view(),
             y: self.y.view(),
             noise: &self.noise,
-            inputs: all_xi.par_iter().map(|xi| target.all_inputs(xi)).collect::<Result<_, _>>()?,
+            // Rows that differ in their noise are held: what is computed again is not multiplied.
+            inputs: all_xi
+                .par_iter()
+                .map(|xi| TopInputs::new(&target, xi, self.keeps.inputs || !self.noise.is_uniform()))
+                .collect::<Result<_, _>>()?,
             jitter: self.jitter,
             top: self.top,
             penalty: self.objective.penalty(),
@@ -246,7 +271,7 @@ impl DeepProblem {
     // Hidden layers with other inducing points and pivots.
     pub(super) fn anchored(&self, anchors: (&[usize], &[usize]), jitter: f64) -> Result<HiddenLayers, GpError> {
         let representation = Arc::clone(&self.hidden.representation);
-        HiddenLayers::new(representation, &self.design, &self.rows, anchors, &self.start, jitter)
+        HiddenLayers::new(representation, &self.design, &self.rows, anchors, &self.start, (jitter, self.keeps.basis))
     }
 
     // ξ such that hidden layers keep their values at the new anchors.
@@ -257,7 +282,7 @@ impl DeepProblem {
     ) -> Result<(), GpError> {
         let (design, old, rows) = (&self.design, &self.hidden, &self.rows);
         let (new, jitter) = raising(self.jitter, |jitter| self.anchored(anchors, jitter))?;
-        let at = old.list(rows, &new.anchors.rows);
+        let at = old.list(design, rows, &new.anchors.rows);
         let moved: Vec<Vec<Array2<f64>>> = all_xi
             .par_iter()
             .map(|xi| new.whiten(design, &old.values(design, &old.prepare(design, xi)?, &at)?))

@@ -32,7 +32,7 @@ impl DeepProblem {
         let pivots = cross.choose_pivots(&members, seen)?;
         drop(members);
         let (new, jitter) = raising(self.jitter, |jitter| self.anchored((&[], &pivots), jitter))?;
-        let at_seen = self.hidden.list(&self.rows, seen);
+        let at_seen = self.hidden.list(&self.design, &self.rows, seen);
         let moved: Vec<(Vec<Array2<f64>>, f64)> = all_xi
             .par_iter()
             .enumerate()
@@ -59,13 +59,13 @@ impl DeepProblem {
         let before = self.target_of(particle);
         let target = Target {
             hidden: new,
-            inducing_rows: new.list(&self.rows, &self.inducing),
+            inducing_rows: new.list(design, &self.rows, &self.inducing),
             level: Level { jitter, ..before.level },
             ..before.clone()
         };
         let prepared = old.prepare(design, xi)?;
         let values = old.values(design, &prepared, seen)?;
-        let at_anchors = old.values(design, &prepared, &old.list(&self.rows, &new.anchors.rows))?;
+        let at_anchors = old.values(design, &prepared, &old.list(design, &self.rows, &new.anchors.rows))?;
         let scale = match design.architecture {
             Architecture::Composition => self.hyper.lengths[0],
             Architecture::Convolution => design.start_length,

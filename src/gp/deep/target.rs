@@ -110,7 +110,7 @@ impl<'a> Target<'a> {
     pub fn inputs(&self, prepared: &Prepared) -> Result<Array2<f64>, GpError> {
         let mut inputs = Array2::zeros((self.rows.len(), self.design.width()));
         for_row_blocks(&mut inputs, TILE, |first, mut part| {
-            let rows = self.hidden.range(self.rows, first, first + part.nrows());
+            let rows = self.hidden.range(self.design, self.rows, first..first + part.nrows());
             part.assign(&self.forward(prepared, &rows, false)?.inputs);
             Ok(())
         })?;

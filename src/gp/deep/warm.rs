@@ -122,7 +122,8 @@ pub(super) fn problem(
     let pivots = representation.cross().and_then(|cross| deep.pivots(x, cross.rank as usize));
     let pivots = pivots.ok_or_else(|| pivot_rows(key, x.nrows()));
     let jitter = jitter.max(deep.gp.parts().diagnostics.jitter);
-    let mut problem = DeepProblem::new(x, y, options, &start, SupportPoints { inducing, pivots, jitter })?;
+    let points = SupportPoints { inducing, pivots, jitter };
+    let mut problem = DeepProblem::within(x, y, options, &start, points, observer.memory())?;
     problem.set_hyper(warm.hyper(given, 1));
     Ok(problem)
 }

@@ -20,7 +20,7 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ArrayViewMut2, Axis, s};
 use crate::gp::GpError;
 use crate::gp::kernel::Covariance;
 use crate::gp::linalg::{
-    Side, TILE, Triangle, add_all, dot, for_row_blocks, gemm_nt, gemm_tn, over_chunks, solve_triangular, tiles,
+    RowSum, Side, TILE, Triangle, add_all, dot, for_row_blocks, gemm_nt, gemm_tn, solve_triangular, sum_rows, tiles,
 };
 use crate::gp::sparse::{Addition, State, add_product};
 
@@ -149,7 +149,7 @@ fn residuals<C: Covariance>(
     blocks: &[C],
 ) -> Result<Residuals, GpError> {
     let (count, m) = t.dim();
-    let parts = residual_tiles(
+    residual_tiles(
         covariance,
         state,
         (t, blocks),
@@ -162,19 +162,12 @@ fn residuals<C: Covariance>(
             add_columns(part, columns.start, r, y.slice(s![rows]));
             Ok(())
         },
-    )?;
-    let mut total = Residuals::zeros(count, m);
-    for part in &parts {
-        add_all(&mut total.rv, &part.rv);
-        add_all(&mut total.rr, &part.rr);
-        add_all(&mut total.ry, &part.ry);
-    }
-    Ok(total)
+    )
 }
 
 /// Residuals R of candidates in blocks of at most 128, tile by tile: `work` gets a partial result, the numbers of the block's
-/// candidates, the rows, V: `[b, m]` and R: `[b, block]`. A partial result holds `size` numbers.
-pub(super) fn residual_tiles<C: Covariance, A: Send>(
+/// candidates, the rows, V: `[b, m]` and R: `[b, block]`. A partial result holds `size` numbers; the sum of all is returned.
+pub(super) fn residual_tiles<C: Covariance, A: RowSum>(
     covariance: &C,
     state: &State<C>,
     (t, blocks): (ArrayView2<'_, f64>, &[C]),
@@ -182,20 +175,22 @@ pub(super) fn residual_tiles<C: Covariance, A: Send>(
     zero: impl Fn() -> A + Sync,
     work: impl Fn(&mut A, Range<usize>, Range<usize>, ArrayView2<'_, f64>, ArrayViewMut2<'_, f64>) -> Result<(), GpError>
     + Sync,
-) -> Result<Vec<A>, GpError> {
+) -> Result<A, GpError> {
     let (m, lower) = (t.ncols(), Triangle::new(state.lower())?);
     let widest = blocks.iter().map(C::len).max().unwrap_or(0);
-    over_chunks(covariance.len(), size, |rows| {
+    sum_rows(covariance.len(), size, &zero, |rows| {
         let mut part = zero();
         let tile = rows.len().min(TILE);
         let (mut whitened, mut residual) = (Array2::zeros((tile, m)), Array2::zeros((tile, widest)));
         for rows in tiles(rows) {
             let mut v = whitened.slice_mut(s![..rows.len(), ..]);
-            covariance.whitened(rows.start, state.inducing(), &lower, v.view_mut())?;
+            let at_tile = covariance.at(&rows)?;
+            let (here, first) = at_tile.as_ref().map_or((covariance, rows.start), |tile| (tile, 0));
+            here.whitened(first, state.inducing(), &lower, v.view_mut())?;
             for (number, block) in blocks.iter().enumerate() {
                 let columns = number * BLOCK..number * BLOCK + block.len();
                 let mut r = residual.slice_mut(s![..rows.len(), ..block.len()]);
-                covariance.tile(rows.start, block, r.view_mut())?;
+                here.tile(first, block, r.view_mut())?;
                 if m > 0 {
                     gemm_nt(-1.0, v.view(), t.slice(s![columns.clone(), ..]), 1.0, r.view_mut())?;
                 }
@@ -216,6 +211,15 @@ fn add_columns(part: &mut Residuals, first: usize, mut r: ArrayViewMut2<'_, f64>
     let mut rr = part.rr.slice_mut(s![columns]);
     for row in r.axis_iter(Axis(0)) {
         rr += &row;
+    }
+}
+
+impl RowSum for Residuals {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        let mut all = self.rv.numbers();
+        all.extend(self.rr.numbers());
+        all.extend(self.ry.numbers());
+        all
     }
 }
 

@@ -16,7 +16,7 @@ use ndarray::{Array2, Axis, s};
 use super::gains::{COPY, Gains, residual_tiles};
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, square};
-use crate::gp::linalg::{add_all, add_gram, mirror_lower};
+use crate::gp::linalg::{add_gram, mirror_lower};
 use crate::gp::sparse::State;
 
 /// Some candidates, with the gains that they have now.
@@ -41,7 +41,7 @@ impl Shortlist {
         let gains = all.select(indices);
         let tried = covariance.select(gains.candidates());
         let count = indices.len();
-        let parts = residual_tiles(
+        let mut rr = residual_tiles(
             covariance,
             state,
             (gains.t.view(), std::slice::from_ref(&tried)),
@@ -49,10 +49,6 @@ impl Shortlist {
             || Array2::zeros((count, count)),
             |part, _, _, _, r| add_gram(r.view(), part.view_mut()),
         )?;
-        let mut rr = Array2::zeros((count, count));
-        for part in &parts {
-            add_all(&mut rr, part);
-        }
         mirror_lower(&mut rr);
         let copies = gains.values().iter().map(|value| *value == f64::NEG_INFINITY).collect();
         Ok(Self { k: square(&tried)?, rr, copies, gains })

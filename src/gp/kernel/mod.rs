@@ -24,4 +24,4 @@ pub(crate) use panels::{Against, PointRows};
 pub use shape::*;
 pub(crate) use shape::{Shape, for_kernel};
 pub use stationary::{Covariance, Stationary};
-pub(crate) use stationary::{multiply_lanes, multiply_rows, panels_of_tiles, square, square_lower};
+pub(crate) use stationary::{Sloped, multiply_lanes, multiply_rows, panels_of_tiles, square, square_lower};

@@ -29,6 +29,11 @@ pub trait Covariance: Send + Sync + Sized {
     /// The same at some of the rows, in the given order; those among themselves are not multiplied.
     #[must_use]
     fn select(&self, rows: &[usize]) -> Self;
+    /// The same at a tile of rows, for several questions about them, where each would compute them again; `None`: none would.
+    fn at(&self, rows: &Range<usize>) -> Result<Option<Self>, GpError> {
+        let _ = rows;
+        Ok(None)
+    }
     /// Covariances of the rows `first..` with all rows of `other`, or with the first m of them, into out: `[b, m]`.
     fn tile(&self, first: usize, other: &Self, out: ArrayViewMut2<'_, f64>) -> Result<(), GpError>;
     /// Covariances of the `rows` with all rows of `other`, and if `lower` is given, L v = k solved for each; handed on eight
@@ -58,6 +63,19 @@ pub trait Covariance: Send + Sync + Sized {
             store(panel, out.slice_mut(s![rows.start - first..rows.end - first, ..]));
         })
     }
+}
+
+/// A covariance with one correlation length.
+pub(crate) trait Sloped: Covariance {
+    /// Covariances of the rows `first..` with all rows of `other` into k: `[b, m]`, and their derivatives by the
+    /// logarithm of the common length into slope: `[b, m]`.
+    fn tile_with_slope(
+        &self,
+        first: usize,
+        other: &Self,
+        k: ArrayViewMut2<'_, f64>,
+        slope: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError>;
 }
 
 /// [`Covariance::for_panels`] for a covariance that is computed in tiles.
@@ -122,20 +140,8 @@ impl Stationary {
         &self.points
     }
 
-    /// Covariances of the rows `first..` with all rows of `other` into k: `[b, m]`, and their derivatives by the
-    /// logarithm of a common length into slope: `[b, m]`.
-    pub(crate) fn tile_with_slope(
-        &self,
-        first: usize,
-        other: &Self,
-        k: ArrayViewMut2<'_, f64>,
-        mut slope: ArrayViewMut2<'_, f64>,
-    ) -> Result<(), GpError> {
-        let weights = slope.view_mut();
-        self.tile_with_weight(first, other, k, weights, |weight, r2| weight * r2)
-    }
-
-    /// The same with w such that ∂k/∂log λⱼ = w (Δⱼ/λⱼ)² in place of the derivative.
+    /// Covariances of the rows `first..` with all rows of `other` into k: `[b, m]`, and w such that ∂k/∂log λⱼ = w (Δⱼ/λⱼ)² into
+    /// weight: `[b, m]`.
     pub(crate) fn tile_with_length_weight(
         &self,
         first: usize,
@@ -185,6 +191,18 @@ impl Stationary {
         multiply_rows(k, self.factors(), first);
         multiply_rows(weight, self.factors(), first);
         Ok(())
+    }
+}
+
+impl Sloped for Stationary {
+    fn tile_with_slope(
+        &self,
+        first: usize,
+        other: &Self,
+        k: ArrayViewMut2<'_, f64>,
+        slope: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        self.tile_with_weight(first, other, k, slope, |weight, r2| weight * r2)
     }
 }
 

@@ -28,7 +28,7 @@ pub use kernels::{KERNELS_VARIABLE, better_kernels, blas_version, kernels};
 pub use panels::Triangle;
 pub(crate) use processor::{for_this_processor, multiply_add, prefetch};
 pub use tiles::TILE;
-pub(crate) use tiles::{add_all, over_chunks, tiles};
+pub(crate) use tiles::{RowSum, add_all, sum_rows, tiles};
 
 /// Inner product in an order that depends on the length only.
 ///

@@ -5,7 +5,10 @@
 //! A panel holds eight rows, entry by entry: `panel[j][i]` is entry j of row i, so that one vector instruction
 //! serves several rows. What a row becomes does not depend on its neighbours or on its place in the panel.
 
-use ndarray::{ArrayView2, ArrayViewMut2, Axis};
+use std::ops::Range;
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};
+use rayon::prelude::*;
 
 use super::processor::{for_this_processor, multiply_add};
 use crate::gp::GpError;
@@ -196,13 +199,45 @@ pub(crate) struct PanelRows {
 }
 
 impl PanelRows {
-    /// The rows of a: `[n, k]`.
-    pub fn new(a: ArrayView2<'_, f64>) -> Self {
-        let inner = a.ncols();
-        let mut lanes = vec![[0.0; LANES]; a.nrows().div_ceil(LANES) * inner];
-        let rows = a.axis_chunks_iter(Axis(0), LANES);
-        rows.zip(lanes.chunks_exact_mut(inner.max(1))).for_each(|(rows, panel)| load(rows, panel));
-        Self { inner, lanes }
+    /// The rows of a matrix of this size, which `fill` computes in blocks of so many panels, on all threads.
+    pub fn filled(
+        (n, inner): (usize, usize),
+        panels: usize,
+        fill: impl Fn(Range<usize>, ArrayViewMut2<'_, f64>) -> Result<(), GpError> + Sync,
+    ) -> Result<Self, GpError> {
+        let mut lanes = vec![[0.0; LANES]; n.div_ceil(LANES) * inner];
+        let block = panels * LANES;
+        lanes.par_chunks_mut((panels * inner).max(1)).enumerate().try_for_each(|(index, lanes)| {
+            let rows = index * block..(index * block + block).min(n);
+            let mut tile = Array2::zeros((rows.len(), inner));
+            fill(rows, tile.view_mut())?;
+            let eights = tile.axis_chunks_iter(Axis(0), LANES);
+            eights.zip(lanes.chunks_exact_mut(inner.max(1))).for_each(|(rows, panel)| load(rows, panel));
+            Ok::<(), GpError>(())
+        })?;
+        Ok(Self { inner, lanes })
+    }
+
+    /// Some rows in their order, `[b, k]`.
+    pub fn rows(&self, rows: Range<usize>) -> Array2<f64> {
+        if !rows.start.is_multiple_of(LANES) {
+            return self.select(&rows.collect::<Vec<_>>());
+        }
+        let mut some = Array2::zeros((rows.len(), self.inner));
+        for (index, eight) in some.axis_chunks_iter_mut(Axis(0), LANES).enumerate() {
+            store(self.panel(rows.start + index * LANES), eight);
+        }
+        some
+    }
+
+    /// Some rows in any order, `[b, k]`.
+    pub fn select(&self, rows: &[usize]) -> Array2<f64> {
+        let mut some = Array2::zeros((rows.len(), self.inner));
+        for (row, mut to) in rows.iter().zip(some.outer_iter_mut()) {
+            let lane = row % LANES;
+            to.iter_mut().zip(self.panel(row - lane)).for_each(|(value, entry)| *value = entry[lane]);
+        }
+        some
     }
 
     /// Number of columns k.
@@ -275,10 +310,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_in_panels_are_the_rows_of_the_matrix() {
+    fn rows_in_panels_are_the_rows_of_the_matrix() -> Result<(), GpError> {
         for n in [1, 7, 8, 9, 24] {
             let a = ndarray::Array2::from_shape_fn((n, 3), |(i, j)| (10 * i + j) as f64 + 1.0);
-            let panels = PanelRows::new(a.view());
+            let fill = |rows: Range<usize>, mut tile: ArrayViewMut2<'_, f64>| {
+                tile.assign(&a.slice(ndarray::s![rows, ..]));
+                Ok(())
+            };
+            let panels = PanelRows::filled(a.dim(), 2, fill)?;
+            assert_eq!(panels.rows(0..n), a);
+            assert_eq!(panels.rows(n / 2..n), a.slice(ndarray::s![n / 2.., ..]));
+            let turned: Vec<usize> = (0..n).rev().collect();
+            assert_eq!(panels.select(&turned), a.select(Axis(0), &turned));
             for first in (0..n).step_by(LANES) {
                 for (j, lane) in panels.panel(first).iter().enumerate() {
                     let expected: Lane = std::array::from_fn(|i| a.get((first + i, j)).copied().unwrap_or(0.0));
@@ -287,11 +330,13 @@ mod tests {
                 }
             }
         }
+        Ok(())
     }
 
     #[test]
     #[should_panic(expected = "multiples of 8")]
     fn panels_that_begin_elsewhere_are_refused() {
-        PanelRows::new(ndarray::Array2::zeros((16, 2)).view()).panel(4);
+        let panels = PanelRows::filled((16, 2), 1, |_, _| Ok(()));
+        panels.unwrap_or_else(|error| unreachable!("{error}")).panel(4);
     }
 }

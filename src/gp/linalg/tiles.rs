@@ -1,7 +1,8 @@
-//! Long sums over rows, cut by the data alone: tiles for the cache, chunks of tiles for the threads.
+//! Long sums over rows, cut by the data alone: tiles for the cache, leaves of tiles for the threads, a fixed tree over the leaves.
 
 use std::ops::Range;
 
+use ndarray::{Array1, Array2};
 use rayon::prelude::*;
 
 use crate::gp::GpError;
@@ -9,36 +10,152 @@ use crate::gp::GpError;
 /// Rows of a tile in passes over training rows. A constant, so that sums do not depend on the machine.
 pub const TILE: usize = 512;
 
-/// The least number of tiles in a chunk: partial sums cost something too.
-const CHUNK: usize = 2;
-/// The largest number of chunks, and with it of threads that a pass can use.
-const CHUNKS: usize = 32;
-/// How many numbers the partial sums of all chunks of one pass may hold together (128 MiB).
+/// Up to so many tiles (2²⁰ rows) leaves are added one after the other; beyond, pairwise.
+const IN_ORDER: usize = 2048;
+/// The least number of tiles in a leaf that is added in order: partial sums cost something too.
+const LEAST: usize = 2;
+/// The largest number of leaves that are added in order.
+const LEAVES: usize = 32;
+/// How many numbers the partial sums of all leaves that wait for their turn may hold together (128 MiB).
 const PARTIAL_SUMS: usize = 1 << 24;
+/// The largest number of tiles in a leaf of the tree.
+const MOST: usize = 128;
+/// Numbers that one thread adds up at a time: with many inducing points sums are more memory than the caches hold.
+const PIECE: usize = 1 << 13;
 
-/// Runs `work` on every chunk of the rows `0..n`, in parallel; the results are in the order of the rows.
+/// Sums over some rows, as numbers that are added one by one.
+pub(crate) trait RowSum: Send {
+    /// All of its numbers, in a fixed order.
+    fn numbers(&mut self) -> Vec<&mut [f64]>;
+}
+
+impl RowSum for f64 {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        vec![std::slice::from_mut(self)]
+    }
+}
+
+impl RowSum for Vec<f64> {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        vec![self]
+    }
+}
+
+impl RowSum for Array1<f64> {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        debug_assert!(self.is_standard_layout());
+        self.as_slice_mut().into_iter().collect()
+    }
+}
+
+impl RowSum for Array2<f64> {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        debug_assert!(self.is_standard_layout());
+        self.as_slice_mut().into_iter().collect()
+    }
+}
+
+impl<A: RowSum, B: RowSum> RowSum for (A, B) {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        let mut all = self.0.numbers();
+        all.extend(self.1.numbers());
+        all
+    }
+}
+
+/// How the rows `0..n` are cut, and in which order the sums of the leaves are added: known before any of them is.
+#[derive(Debug, Clone, Copy)]
+struct Leaves {
+    n: usize,
+    tiles: usize,
+    count: usize,
+    // Pairwise, in a binary tree over a power of two of leaves; else one after the other.
+    pairwise: bool,
+}
+
+impl Leaves {
+    /// For sums of `size` numbers. More rows than [`IN_ORDER`] tiles have a tree, whose depth alone decides how many sums wait at a
+    /// time. For fewer rows the size limits the leaves.
+    fn new(n: usize, size: usize) -> Self {
+        let tiles = n.div_ceil(TILE);
+        let pairwise = tiles > IN_ORDER;
+        let count = if pairwise {
+            tiles.div_ceil(MOST).next_power_of_two()
+        } else {
+            tiles.div_ceil(LEAST).min(LEAVES).min((PARTIAL_SUMS / size.max(1)).max(1))
+        };
+        Self { n, tiles, count, pairwise }
+    }
+
+    fn rows(&self, leaf: usize) -> Range<usize> {
+        let first = |leaf: usize| leaf * self.tiles / self.count;
+        first(leaf) * TILE..(first(leaf + 1) * TILE).min(self.n)
+    }
+}
+
+/// The sum of `work` over all rows `0..n`, in parallel; `work` adds up a range of them that begins with a tile.
 ///
-/// `size` is how many numbers one result holds. A chunk is a whole number of tiles, and their division
-/// depends on `n` and `size` only: adding up the results in order gives the same bits for any number of threads.
-pub(crate) fn over_chunks<A: Send>(
+/// `size` is about how many numbers a sum holds. How rows are divided, and the order in which sums are added, depend on `n` and
+/// `size` only: the total is the same bits for any number of threads.
+pub(crate) fn sum_rows<A: RowSum>(
     n: usize,
     size: usize,
+    zero: impl FnOnce() -> A,
     work: impl Fn(Range<usize>) -> Result<A, GpError> + Sync,
-) -> Result<Vec<A>, GpError> {
-    let tiles = n.div_ceil(TILE);
-    let chunks = tiles.div_ceil(CHUNK).min(CHUNKS).min((PARTIAL_SUMS / size.max(1)).max(1));
-    (0..chunks)
+) -> Result<A, GpError> {
+    let leaves = Leaves::new(n, size);
+    if leaves.pairwise {
+        return subtree(&leaves, 0..leaves.count, &work);
+    }
+    let mut parts: Vec<A> = (0..leaves.count)
         .into_par_iter()
         // One by one: a thread that is done early can take what another has not begun.
         .with_max_len(1)
-        .map(|chunk| {
-            let (first, last) = (chunk * tiles / chunks, (chunk + 1) * tiles / chunks);
-            work(first * TILE..(last * TILE).min(n))
-        })
-        .collect()
+        .map(|leaf| work(leaves.rows(leaf)))
+        .collect::<Result<_, GpError>>()?;
+    let mut total = zero();
+    add_in_order(total.numbers(), parts.iter_mut().map(RowSum::numbers).collect());
+    Ok(total)
 }
 
-/// The tiles of a chunk of rows.
+// The sum of a power of two of leaves: that of the left half plus that of the right one.
+fn subtree<A: RowSum>(
+    leaves: &Leaves,
+    range: Range<usize>,
+    work: &(impl Fn(Range<usize>) -> Result<A, GpError> + Sync),
+) -> Result<A, GpError> {
+    if range.len() == 1 {
+        return work(leaves.rows(range.start));
+    }
+    let middle = range.start + range.len() / 2;
+    let (left, right) =
+        rayon::join(|| subtree(leaves, range.start..middle, work), || subtree(leaves, middle..range.end, work));
+    let (mut left, mut right) = (left?, right?);
+    add_in_order(left.numbers(), vec![right.numbers()]);
+    Ok(left)
+}
+
+// Adds parts one after the other, on all threads where there is much of it.
+fn add_in_order(total: Vec<&mut [f64]>, parts: Vec<Vec<&mut [f64]>>) {
+    let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+    for total in total {
+        let parts: Vec<&[f64]> = parts.iter_mut().filter_map(Iterator::next).map(|part| &*part).collect();
+        debug_assert!(parts.iter().all(|part| part.len() == total.len()), "sums of different sizes");
+        let add = |(piece, total): (usize, &mut [f64])| {
+            let count = total.len();
+            for part in &parts {
+                add_all(&mut *total, &part[piece * PIECE..][..count]);
+            }
+        };
+        if total.len() <= PIECE {
+            add((0, total));
+        } else {
+            total.par_chunks_mut(PIECE).enumerate().for_each(add);
+        }
+    }
+}
+
+/// The tiles of a range of rows.
 pub(crate) fn tiles(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = rows.end;
     rows.step_by(TILE).map(move |first| first..(first + TILE).min(end))
@@ -48,5 +165,106 @@ pub(crate) fn tiles(rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
 pub(crate) fn add_all<'a>(total: impl IntoIterator<Item = &'a mut f64>, part: impl IntoIterator<Item = &'a f64>) {
     for (total, part) in total.into_iter().zip(part) {
         *total += part;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Numbers whose sum depends on the order in which they are added.
+    fn value(row: usize) -> f64 {
+        (row as f64 * 0.37).sin() * 10_f64.powi((row % 13) as i32 - 6)
+    }
+
+    fn part(rows: Range<usize>) -> Vec<f64> {
+        rows.fold(vec![0.0; 3], |mut sums, row| {
+            sums.iter_mut().enumerate().for_each(|(i, sum)| *sum += value(3 * row + i));
+            sums
+        })
+    }
+
+    fn sum(n: usize, size: usize) -> Result<Vec<f64>, GpError> {
+        sum_rows(n, size, || vec![0.0; 3], |rows| Ok(part(rows)))
+    }
+
+    fn bits(values: &[f64]) -> Vec<u64> {
+        values.iter().map(|value| value.to_bits()).collect()
+    }
+
+    // As it was written before there was a tree.
+    fn in_order(n: usize, size: usize) -> Vec<f64> {
+        let tiles = n.div_ceil(512);
+        let chunks = tiles.div_ceil(2).min(32).min(((1 << 24) / size).max(1));
+        let mut total = vec![0.0; 3];
+        for chunk in 0..chunks {
+            let (first, last) = (chunk * tiles / chunks, (chunk + 1) * tiles / chunks);
+            add_all(&mut total, &part(first * 512..(last * 512).min(n)));
+        }
+        total
+    }
+
+    #[test]
+    fn few_rows_are_added_in_order() -> Result<(), GpError> {
+        for n in [0, 1, 511, 512, 513, 1025, 40_000, 700_001, 1 << 20] {
+            for size in [3, 1_000_000, 4_000_000, 1 << 25] {
+                assert_eq!(bits(&sum(n, size)?), bits(&in_order(n, size)), "{n} rows, {size} numbers");
+            }
+        }
+        Ok(())
+    }
+
+    // Halves of halves, by hand.
+    fn pairwise(n: usize, leaves: usize, range: Range<usize>) -> Vec<f64> {
+        if range.len() == 1 {
+            let tiles = n.div_ceil(512);
+            let first = |leaf: usize| leaf * tiles / leaves * 512;
+            return part(first(range.start)..first(range.end).min(n));
+        }
+        let middle = usize::midpoint(range.start, range.end);
+        let mut left = pairwise(n, leaves, range.start..middle);
+        add_all(&mut left, &pairwise(n, leaves, middle..range.end));
+        left
+    }
+
+    #[test]
+    fn many_rows_are_added_pairwise_whatever_the_size() -> Result<(), GpError> {
+        for (n, leaves) in [((1 << 20) + 1, 32), ((1 << 21) + 1, 64), (2_500_000, 64)] {
+            for size in [3, 1 << 25] {
+                assert_eq!(bits(&sum(n, size)?), bits(&pairwise(n, leaves, 0..leaves)), "{n} rows, {size} numbers");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn threads_do_not_matter() -> Result<(), Box<dyn std::error::Error>> {
+        for n in [40_000, 1_100_000] {
+            let on = |threads| -> Result<Vec<u64>, Box<dyn std::error::Error>> {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+                Ok(bits(&pool.install(|| sum(n, 3))?))
+            };
+            assert_eq!(on(1)?, on(2)?);
+            assert_eq!(on(1)?, on(5)?);
+        }
+        Ok(())
+    }
+
+    // Large sums are added on several threads, piece by piece.
+    #[test]
+    fn sums_of_many_numbers_are_whole() -> Result<(), GpError> {
+        let (n, width) = (5000, 2 * PIECE + 7);
+        let work = |rows: Range<usize>| Ok((rows.len() as f64, vec![rows.len() as f64; width]));
+        let (count, all) = sum_rows(n, width, || (0.0, vec![0.0; width]), work)?;
+        assert!(count == n as f64 && all.len() == width && all.iter().all(|value| *value == n as f64));
+        Ok(())
+    }
+
+    #[test]
+    fn the_first_error_is_the_answer() {
+        for n in [5000, 1_100_000] {
+            let work = |rows: Range<usize>| if rows.start == 0 { Err(GpError::shape("no")) } else { Ok(1.0) };
+            assert!(sum_rows(n, 1, || 0.0, work).is_err());
+        }
     }
 }

@@ -21,8 +21,8 @@ use super::state::{Level, RowTotals, State, factor};
 use super::sums::{SlopeSums, sums_with_slope};
 use crate::gp::GpError;
 use crate::gp::hyper::Evaluation;
-use crate::gp::kernel::{Covariance, Hyper, Kernel, Stationary, column_means};
-use crate::gp::linalg::{Side, TILE, add_all, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::kernel::{Covariance, Hyper, Kernel, Sloped, Stationary, column_means};
+use crate::gp::linalg::{Side, TILE, gemm_nt, solve_triangular, sum_rows, tiles};
 use crate::gp::row_noise::RowNoise;
 
 /// F_V and its gradient at one point, and ℓ beside it.
@@ -78,27 +78,32 @@ pub fn objective_with_noise(
     let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(factors);
     let level = Level { noise: noise.level(hyper.noise), jitter };
     let own = (noise, hyper.noise);
-    let (state, lengths) = if hyper.lengths.len() == 1 {
-        let (inducing, lower) = factor(&covariance, rows, level)?;
-        let (sums, slopes) = sums_with_slope(&covariance, &inducing, lower.lower(), y, (level.noise, penalty))?;
-        let totals = RowTotals::new(y, covariance.factors());
-        let state = State::from_sums(rows, inducing, (lower, sums), totals, level, penalty)?;
-        let inner = SmallMatrices::new(&state)?;
-        let length = inner.common_length(&state, slopes)?;
-        (LevelGradient::new(&state, &inner, noise_slope(&covariance, y, &state, own)?), vec![length])
-    } else {
-        let state = State::with_penalty(&covariance, y, rows, level, penalty)?;
-        let inner = SmallMatrices::new(&state)?;
-        let lengths = inner.own_lengths(&state, &covariance, y)?;
-        (LevelGradient::new(&state, &inner, noise_slope(&covariance, y, &state, own)?), lengths)
-    };
-    let mut gradient = vec![state.by_variance];
-    gradient.extend(lengths);
-    gradient.push(state.by_noise);
-    Ok(BoundEvaluation {
-        at: Evaluation { value: state.objective, gradient, jitter: jitter * hyper.variance },
-        log_likelihood: state.log_likelihood,
-    })
+    if hyper.lengths.len() == 1 {
+        return objective_of((&covariance, y), rows, (level, penalty), own);
+    }
+    let state = State::with_penalty(&covariance, y, rows, level, penalty)?;
+    let inner = SmallMatrices::new(&state)?;
+    let lengths = inner.own_lengths(&state, &covariance, y)?;
+    let by_noise = noise_slope(&covariance, y, &state, own)?;
+    Ok(LevelGradient::new(&state, &inner, by_noise).with(lengths, jitter * hyper.variance))
+}
+
+/// The same for a covariance with one length, and targets y: `[n]`, times its factors; `own` is what is known of the noise
+/// of rows, and γ².
+pub(crate) fn objective_of<C: Sloped>(
+    (covariance, y): (&C, ArrayView1<'_, f64>),
+    rows: &[usize],
+    (level, penalty): (Level, Penalty),
+    own: (&RowNoise, f64),
+) -> Result<BoundEvaluation, GpError> {
+    let (inducing, lower) = factor(covariance, rows, level)?;
+    let (sums, slopes) = sums_with_slope(covariance, &inducing, lower.lower(), y, (level.noise, penalty))?;
+    let totals = RowTotals::new(y, covariance.factors());
+    let state = State::from_sums(rows, inducing, (lower, sums), totals, level, penalty)?;
+    let inner = SmallMatrices::new(&state)?;
+    let length = inner.common_length(&state, slopes)?;
+    let by_noise = noise_slope(covariance, y, &state, own)?;
+    Ok(LevelGradient::new(&state, &inner, by_noise).with(vec![length], level.jitter * covariance.variance()))
 }
 
 // What is left of a state once its gradient is known.
@@ -137,6 +142,17 @@ impl LevelGradient {
     }
 }
 
+impl LevelGradient {
+    // With the derivatives by the lengths.
+    fn with(self, lengths: Vec<f64>, jitter: f64) -> BoundEvaluation {
+        let mut gradient = vec![self.by_variance];
+        gradient.extend(lengths);
+        gradient.push(self.by_noise);
+        let at = Evaluation { value: self.objective, gradient, jitter };
+        BoundEvaluation { at, log_likelihood: self.log_likelihood }
+    }
+}
+
 // The small matrices of the derivation, [m, m].
 struct SmallMatrices {
     inverse_b: Array2<f64>,
@@ -157,7 +173,7 @@ impl SmallMatrices {
     }
 
     // ∂F/∂log λ = [ tr(P L⁻¹ D Vᵀ) + αᵀ D y ]/γ² − ½ tr(S L⁻¹ D_mm L⁻ᵀ)
-    fn common_length(&self, state: &State<Stationary>, slopes: SlopeSums) -> Result<f64, GpError> {
+    fn common_length<C: Sloped>(&self, state: &State<C>, slopes: SlopeSums) -> Result<f64, GpError> {
         let m = state.len();
         let mut dv = slopes.dv;
         solve_triangular(Side::Left, state.lower(), dv.view_mut())?;
@@ -183,28 +199,30 @@ impl SmallMatrices {
         y: ArrayView1<'_, f64>,
     ) -> Result<Vec<f64>, GpError> {
         let (m, d) = (state.len(), covariance.points().rows().ncols());
-        let parts = over_chunks(y.len(), d, |rows| {
-            let size = (rows.len().min(TILE), m);
-            let (mut tile, mut weights, mut slopes) = (Array2::zeros(size), Array2::zeros(size), Array2::zeros(size));
-            let mut sums = vec![0.0; d];
-            for rows in tiles(rows) {
-                let mut v = tile.slice_mut(s![..rows.len(), ..]);
-                let mut weight = weights.slice_mut(s![..rows.len(), ..]);
-                let mut slope = slopes.slice_mut(s![..rows.len(), ..]);
-                let first = rows.start;
-                covariance.tile_with_length_weight(first, state.inducing(), v.view_mut(), weight.view_mut())?;
-                solve_triangular(Side::RightTransposed, state.lower(), v.view_mut())?;
-                let weights = state.row_weights(covariance.factors());
-                self.by_covariance(state, (first, v.view()), (y.slice(s![rows]), weights), &mut slope)?;
-                slope *= &weight;
-                add_squares(&mut sums, covariance, first, state.inducing(), slope.view());
-            }
-            Ok(sums)
-        })?;
-        let mut gradient = vec![0.0; d];
-        for part in &parts {
-            add_all(&mut gradient, part);
-        }
+        let gradient = sum_rows(
+            y.len(),
+            d,
+            || vec![0.0; d],
+            |rows| {
+                let size = (rows.len().min(TILE), m);
+                let (mut tile, mut weights, mut slopes) =
+                    (Array2::zeros(size), Array2::zeros(size), Array2::zeros(size));
+                let mut sums = vec![0.0; d];
+                for rows in tiles(rows) {
+                    let mut v = tile.slice_mut(s![..rows.len(), ..]);
+                    let mut weight = weights.slice_mut(s![..rows.len(), ..]);
+                    let mut slope = slopes.slice_mut(s![..rows.len(), ..]);
+                    let first = rows.start;
+                    covariance.tile_with_length_weight(first, state.inducing(), v.view_mut(), weight.view_mut())?;
+                    solve_triangular(Side::RightTransposed, state.lower(), v.view_mut())?;
+                    let weights = state.row_weights(covariance.factors());
+                    self.by_covariance(state, (first, v.view()), (y.slice(s![rows]), weights), &mut slope)?;
+                    slope *= &weight;
+                    add_squares(&mut sums, covariance, first, state.inducing(), slope.view());
+                }
+                Ok(sums)
+            },
+        )?;
         let mut slope = self.s.clone();
         solve_triangular(Side::LeftTransposed, state.lower(), slope.view_mut())?;
         solve_triangular(Side::Right, state.lower(), slope.view_mut())?;

@@ -5,7 +5,7 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
 use super::sums::add_product;
 use crate::gp::GpError;
 use crate::gp::kernel::column_means;
-use crate::gp::linalg::{Cholesky, add_all, add_gram, over_chunks, tiles};
+use crate::gp::linalg::{Cholesky, add_gram, sum_rows, tiles};
 
 /// Ridge, as a share of the largest moment: repeated columns must not matter.
 const RIDGE: f64 = 1e-6;
@@ -14,8 +14,9 @@ const RIDGE: f64 = 1e-6;
 pub(super) fn linear_share(x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<f64, GpError> {
     let (n, d) = x.dim();
     let centre = column_means(x);
-    let parts = over_chunks(n, d * (d + 1), |rows| {
-        let (mut xx, mut xy) = (Array2::zeros((d, d)), Array1::zeros(d));
+    let zero = || (Array2::<f64>::zeros((d, d)), Array1::<f64>::zeros(d));
+    let (mut xx, xy) = sum_rows(n, d * (d + 1), zero, |rows| {
+        let (mut xx, mut xy) = zero();
         for rows in tiles(rows) {
             let centred =
                 (&x.slice(s![rows.clone(), ..]) - &ArrayView1::from(&centre)).as_standard_layout().into_owned();
@@ -24,11 +25,6 @@ pub(super) fn linear_share(x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Re
         }
         Ok((xx, xy))
     })?;
-    let (mut xx, mut xy) = (Array2::<f64>::zeros((d, d)), Array1::<f64>::zeros(d));
-    for (part_xx, part_xy) in &parts {
-        add_all(&mut xx, part_xx);
-        add_all(&mut xy, part_xy);
-    }
     let largest = xx.diag().iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     xx.diag_mut().iter_mut().for_each(|v| *v += RIDGE * largest);
     let weights = Cholesky::factor(xx, "the moments of the features")?.solve_vector(xy.view())?;

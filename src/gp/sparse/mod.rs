@@ -36,14 +36,14 @@ use super::row_noise::RowNoise;
 
 pub(crate) use fit::{LARGEST_VARIANCE, rows_from};
 pub use fit::{fit, fit_from, fit_with};
-pub(crate) use gradient::level_gradient;
 pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient, objective_with_noise};
+pub(crate) use gradient::{level_gradient, objective_of};
 pub use options::SparseOptions;
 pub use penalty::Penalty;
 pub(crate) use penalty::{PassSums, RowWeights};
 pub(crate) use state::{Addition, RowTotals, factor_at};
 pub use state::{Level, State};
-pub(crate) use sums::{Whitening, add_product};
+pub(crate) use sums::{Sums, Whitening, add_product};
 
 /// What K_mm always gets on its diagonal, as a share of the kernel variance.
 pub const JITTER: f64 = 1e-8;

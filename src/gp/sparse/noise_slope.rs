@@ -15,7 +15,7 @@ use super::state::State;
 use crate::gp::GpError;
 use crate::gp::kernel::Covariance;
 use crate::gp::linalg::panels::{squares, weighted};
-use crate::gp::linalg::{Triangle, over_chunks};
+use crate::gp::linalg::{Triangle, sum_rows};
 use crate::gp::row_noise::RowNoise;
 
 /// ∂F/∂log γ² of the state's objective for rows with targets y: `[n]`, times their factors, and γ²; none where no noise is
@@ -33,7 +33,7 @@ pub(crate) fn noise_slope<C: Covariance>(
     let (lower, lower_b) = (Triangle::new(state.lower())?, Triangle::new(state.lower_b())?);
     let weights = RowWeights { variance: state.inducing().variance(), noise: level, factors: covariance.factors() };
     let common = state.common_weight();
-    let parts = over_chunks(y.len(), 1, |rows| {
+    let of_rows = |rows| {
         let mut sum = 0.0;
         covariance.for_panels(rows, state.inducing(), Some(&lower), &mut |rows, v| {
             let (explained, fitted) = (squares(&v[..m]), weighted(v, &beta));
@@ -47,6 +47,6 @@ pub(crate) fn noise_slope<C: Covariance>(
             }
         })?;
         Ok(sum)
-    })?;
-    Ok(Some(parts.iter().sum()))
+    };
+    sum_rows(y.len(), 1, || 0.0, of_rows).map(Some)
 }

@@ -23,7 +23,7 @@ use super::state::State;
 use super::sums::Sums;
 use crate::gp::kernel::Covariance;
 use crate::gp::linalg::panels::{LANES, Lane, squares};
-use crate::gp::linalg::{Gram, add_all, dot, mirror_lower};
+use crate::gp::linalg::{Gram, RowSum, dot};
 
 /// The form of the bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -166,18 +166,14 @@ impl RowSums {
         self.pull += weight * left;
         weight
     }
+}
 
-    /// The sum of all parts, in their order; only their lower triangles are looked at. `None` if one has none.
-    pub fn total(m: usize, parts: &[Sums]) -> Option<Self> {
-        let mut total = Self::zeros(m);
-        for part in parts {
-            let rows = part.rows.as_ref()?;
-            total.log += rows.log;
-            total.pull += rows.pull;
-            add_all(&mut total.vdv, &rows.vdv);
-        }
-        mirror_lower(&mut total.vdv);
-        (!parts.is_empty()).then_some(total)
+impl RowSum for RowSums {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        let mut all = self.log.numbers();
+        all.extend(self.pull.numbers());
+        all.extend(self.vdv.numbers());
+        all
     }
 }
 

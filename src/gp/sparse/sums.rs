@@ -10,11 +10,11 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis, s};
 
 use super::penalty::{PassSums, Penalty, RowSums, RowWeights};
 use crate::gp::GpError;
-use crate::gp::kernel::{Covariance, Stationary};
+use crate::gp::kernel::{Covariance, Sloped};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{
-    Side, Triangle, add_all, add_gram, dot, for_row_blocks, for_this_processor, gemm_nt, gemm_tn, mirror_lower,
-    multiply_add, over_chunks, solve_triangular, tiles,
+    RowSum, Side, Triangle, add_gram, dot, for_this_processor, gemm_nt, gemm_tn, mirror_lower, multiply_add,
+    solve_triangular, sum_rows, tiles,
 };
 
 /// Sums over all training rows, at fixed hyper-parameters and inducing points.
@@ -47,8 +47,6 @@ pub(crate) enum Whitening {
     Sums,
 }
 
-/// Rows of W that one thread adds up at a time.
-const ROWS_OF_TOTAL: usize = 64;
 /// By how much rounding may change ℓ, per row of the data.
 const ROUNDING_PER_ROW: f64 = 1e-10;
 
@@ -92,9 +90,9 @@ impl Whitening {
         }
     }
 
-    /// The total of sums that were made this way, for lower: `[m, m]`.
-    pub fn total(&self, lower: ArrayView2<'_, f64>, parts: impl IntoIterator<Item = Sums>) -> Result<Sums, GpError> {
-        let mut total = Sums::total(lower.nrows(), parts)?;
+    /// What sums over all rows that were made this way come to, for lower: `[m, m]`.
+    pub fn finish(&self, lower: ArrayView2<'_, f64>, sums: Sums) -> Result<Sums, GpError> {
+        let mut total = sums.mirrored();
         if matches!(self, Self::Sums) {
             solve_triangular(Side::Left, lower, total.w.view_mut())?;
             solve_triangular(Side::RightTransposed, lower, total.w.view_mut())?;
@@ -116,28 +114,33 @@ pub(crate) fn sums<C: Covariance>(
 ) -> Result<Sums, GpError> {
     let (m, whitening) = (inducing.len(), Whitening::choose(lower, covariance.len(), noise, penalty)?);
     let weights = RowWeights { variance: covariance.variance(), noise, factors: covariance.factors() };
-    let parts = over_chunks(covariance.len(), m * m, |rows| {
-        let mut sums = PassSums::new(m, penalty, weights);
-        let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(rows.start, v, y.slice(s![rows]));
-        covariance.for_panels(rows, inducing, whitening.triangle(), &mut add)?;
-        Ok(sums.finish())
-    })?;
-    whitening.total(lower, parts)
+    let sums = sum_rows(
+        covariance.len(),
+        m * m,
+        || Sums::zeros(m, penalty),
+        |rows| {
+            let mut sums = PassSums::new(m, penalty, weights);
+            let mut add = |rows: Range<usize>, v: &mut [Lane]| sums.add(rows.start, v, y.slice(s![rows]));
+            covariance.for_panels(rows, inducing, whitening.triangle(), &mut add)?;
+            Ok(sums.finish())
+        },
+    )?;
+    whitening.finish(lower, sums)
 }
 
 /// The same, with D Vᵀ and D y from the same tiles.
-pub(crate) fn sums_with_slope(
-    covariance: &Stationary,
-    inducing: &Stationary,
+pub(crate) fn sums_with_slope<C: Sloped>(
+    covariance: &C,
+    inducing: &C,
     lower: ArrayView2<'_, f64>,
     y: ArrayView1<'_, f64>,
     (noise, penalty): (f64, Penalty),
 ) -> Result<(Sums, SlopeSums), GpError> {
     let m = inducing.len();
     let weights = RowWeights { variance: covariance.variance(), noise, factors: covariance.factors() };
-    let parts = over_chunks(covariance.len(), 2 * m * m, |rows| {
-        let mut part = Sums { rows: penalty.by_rows().then(|| RowSums::zeros(m)), ..Sums::zeros(m) };
-        let mut slopes = SlopeSums::zeros(m, penalty);
+    let zero = || (Sums::zeros(m, penalty), SlopeSums::zeros(m, penalty));
+    let (sums, slopes) = sum_rows(covariance.len(), 2 * m * m, zero, |rows| {
+        let (mut part, mut slopes) = zero();
         let size = (rows.len().min(crate::gp::linalg::TILE), m);
         let (mut tile, mut slope) = (Array2::zeros(size), Array2::zeros(size));
         for rows in tiles(rows) {
@@ -162,15 +165,7 @@ pub(crate) fn sums_with_slope(
         }
         Ok((part, slopes))
     })?;
-    let mut slopes = SlopeSums::zeros(m, penalty);
-    for (_, part) in &parts {
-        add_all(&mut slopes.dv, &part.dv);
-        add_all(&mut slopes.dy, &part.dy);
-        if let (Some(total), Some(weighed)) = (&mut slopes.weighed, &part.weighed) {
-            add_all(total, weighed);
-        }
-    }
-    Ok((Sums::total(m, parts.into_iter().map(|(part, _)| part))?, slopes))
+    Ok((sums.mirrored(), slopes))
 }
 
 /// total ← total + aᵀ y, for a: `[b, m]`, y: `[b]`, in the order of the rows.
@@ -198,10 +193,29 @@ impl SlopeSums {
     }
 }
 
+impl RowSum for SlopeSums {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        let mut all = self.dv.numbers();
+        all.extend(self.dy.numbers());
+        all.extend(self.weighed.iter_mut().flat_map(RowSum::numbers));
+        all
+    }
+}
+
+impl RowSum for Sums {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        let mut all = self.w.numbers();
+        all.extend(self.vy.numbers());
+        all.extend(self.rows.iter_mut().flat_map(RowSum::numbers));
+        all
+    }
+}
+
 impl Sums {
     /// Sums over no rows, for m inducing points.
-    pub fn zeros(m: usize) -> Self {
-        Self { w: Array2::zeros((m, m)), vy: Array1::zeros(m), rows: None }
+    pub fn zeros(m: usize, penalty: Penalty) -> Self {
+        let rows = penalty.by_rows().then(|| RowSums::zeros(m));
+        Self { w: Array2::zeros((m, m)), vy: Array1::zeros(m), rows }
     }
 
     /// Adds one tile, v: `[b, m]`, y: `[b]`; only the lower triangle of W is kept up.
@@ -210,32 +224,18 @@ impl Sums {
         add_gram(v, self.w.view_mut())
     }
 
-    /// The sum of all parts, in their order.
-    pub fn total(m: usize, parts: impl IntoIterator<Item = Self>) -> Result<Self, GpError> {
-        let parts: Vec<Self> = parts.into_iter().collect();
-        let mut total = Self::zeros(m);
-        for part in &parts {
-            add_all(&mut total.vy, &part.vy);
-        }
-        // On all threads: with many inducing points this is more memory than the caches hold.
-        for_row_blocks(&mut total.w, ROWS_OF_TOTAL, |first, mut rows| {
-            let end = first + rows.nrows();
-            let mut rows = rows.slice_mut(s![.., ..end]);
-            for part in &parts {
-                rows += &part.w.slice(s![first..end, ..end]);
-            }
-            Ok(())
-        })?;
-        mirror_lower(&mut total.w);
-        total.rows = RowSums::total(m, &parts);
-        Ok(total)
+    // Symmetric: only lower triangles are kept up while rows are added.
+    fn mirrored(mut self) -> Self {
+        mirror_lower(&mut self.w);
+        self.rows.iter_mut().for_each(|rows| mirror_lower(&mut rows.vdv));
+        self
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gp::kernel::{Hyper, Kernel};
+    use crate::gp::kernel::{Hyper, Kernel, Stationary};
     use crate::gp::linalg::Gram;
     use crate::gp::sparse::factor_at;
     use crate::gp::sparse::{JITTER, Level, RowTotals, State};
@@ -262,7 +262,7 @@ mod tests {
             let mut add = |rows: Range<usize>, v: &mut [Lane]| gram.add(v, y.slice(s![rows]));
             all.for_panels(0..all.len(), &inducing, whitening.triangle(), &mut add)?;
             let (w, vy) = gram.finish();
-            whitening.total(lower, [Sums { w, vy, rows: None }])
+            whitening.finish(lower, Sums { w, vy, rows: None })
         };
         let rows = Whitening::Rows(Triangle::new(lower)?);
         Ok((chosen.triangle().is_none(), by(&rows)?, by(&Whitening::Sums)?))

@@ -10,7 +10,9 @@ pub use source::Source;
 
 use inspect::Inspection;
 
-use super::{Collecting, Context, Demand, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work};
+use super::{
+    Collecting, Context, Demand, Footprint, Job, Output, Preparation, RowCheck, Stage, StageError, StageKind, Work,
+};
 use crate::features::ColumnKind;
 use crate::pipeline::{FilePath, Kind};
 use crate::store::input::{ColumnQuality, LARGEST, SMALLEST, check_quality, check_unique_keys};
@@ -68,10 +70,10 @@ impl Stage for Ingest {
         Vec::new()
     }
 
-    fn memory(&self, demand: &Demand, rows: u64, features: u64) -> Option<u64> {
+    fn memory(&self, demand: &Demand, (rows, features): (u64, u64), _: u64) -> Option<Footprint> {
         let data = 8 * rows * (features + 2 + demand.keys.len() as u64);
         // Chunks on their way, whatever the number of rows.
-        Some(if demand.in_memory { data } else { data.min(256 << 20) })
+        Some(if demand.in_memory { data } else { data.min(256 << 20) }.into())
     }
 
     fn size(&self, demand: &Demand) -> Option<(u64, u64)> {

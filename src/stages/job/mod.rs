@@ -12,7 +12,7 @@ pub use crate::gp::observer::{ChainProgress, Progress};
 pub use cancel::Cancel;
 pub use key::{Key, reason};
 pub use pace::Pace;
-pub use record::Record;
+pub use record::{FinishedRun, Record};
 pub use spans::Spans;
 pub use task::{Finished, Listener, Task};
 pub use workload::{Course, Workload};

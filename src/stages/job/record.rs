@@ -5,12 +5,12 @@ use crate::pipeline::Redactor;
 use crate::stages::predict::Predicted;
 use crate::store::lock::real;
 use crate::store::record::{Alarm, FileRecord};
-use crate::store::{EventLog, InputTable, ResultsDir, RunId, StoreError};
+use crate::store::{EventLog, InputTable, Manifest, ResultsDir, RunId, StoreError};
 use crate::tables::{TableKind, TableRow, Timestamp, relabel};
 use arrow::array::RecordBatch;
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A run in progress.
 pub struct Record<'a> {
@@ -125,4 +125,14 @@ impl Record<'_> {
         self.tables.entry(R::KIND).or_default().push(batch);
         Ok(())
     }
+}
+
+/// A run whose tables are written.
+pub struct FinishedRun<'a> {
+    pub record: &'a Record<'a>,
+    /// Its manifest as far as it goes.
+    pub manifest: &'a Manifest,
+    pub tables: BTreeMap<TableKind, PathBuf>,
+    /// The inputs of all stages of this kind.
+    pub inputs: &'a [String],
 }

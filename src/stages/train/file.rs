@@ -14,12 +14,28 @@ use std::path::Path;
 
 /// Where a model comes from, beside the numbers.
 pub struct Provenance<'a> {
-    /// The training rows, encoded, in their own units.
-    pub x: &'a Array2<f64>,
+    pub rows: &'a RowSummary,
     /// The summary that goes into the file.
     pub summary: TrainingSummary,
     /// The options of the train stage, for the reader.
     pub options: serde_json::Value,
+}
+
+/// What a model file says of the training rows, encoded, in their own units.
+pub struct RowSummary {
+    /// Smallest and largest value of every feature.
+    ranges: Vec<Range>,
+    /// Some of them, evenly spaced where there are many.
+    some: Array2<f64>,
+}
+
+impl RowSummary {
+    /// Of x: `[n, d]`.
+    pub fn new(x: &Array2<f64>) -> Self {
+        let step = x.nrows().div_ceil(VARIANCE_ROWS).max(1);
+        let rows: Vec<usize> = (0..x.nrows()).step_by(step).collect();
+        Self { ranges: ranges(x), some: x.select(Axis(0), &rows) }
+    }
 }
 
 impl TrainedModel {
@@ -35,13 +51,13 @@ impl TrainedModel {
                 scale: self.scaling.feature_scale.clone(),
             },
             target_scaling: TargetScaling { mean: self.scaling.target_mean, std: self.scaling.target_std },
-            feature_ranges: ranges(provenance.x),
+            feature_ranges: provenance.rows.ranges.clone(),
             training: provenance.summary,
             hyperparameters: predictor.hyperparameters(&self.feature_names),
             metrics: predictor.figures(),
             options: provenance.options,
             words: predictor.words(),
-            predictive_variance: self.variance_at(provenance.x),
+            predictive_variance: self.variance_at(&provenance.rows.some),
             columns: (!self.encoding.is_plain()).then(|| self.encoding.clone()),
             target_transform: self.transform,
             published: None,
@@ -88,15 +104,13 @@ const VARIANCE_ROWS: usize = 4096;
 impl TrainedModel {
     /// Mean predictive variance at training rows, evenly spaced where there are many; none where it is not finite. On the
     /// scale on which the target is modelled: in its own units, a few large predictions would be all that counts.
-    fn variance_at(&self, x: &Array2<f64>) -> Option<f64> {
+    fn variance_at(&self, some: &Array2<f64>) -> Option<f64> {
         // Rows that are their own neighbours would be too sure of themselves.
         if let Some(local) = self.predictor.local() {
             let variance = local.training_variance() * self.scaling.target_std.powi(2);
             return (variance > 0.0 && variance.is_finite()).then_some(variance);
         }
-        let step = x.nrows().div_ceil(VARIANCE_ROWS).max(1);
-        let rows: Vec<usize> = (0..x.nrows()).step_by(step).collect();
-        let std = self.predict(&x.select(Axis(0), &rows), true).ok()?.spread()?.to_vec();
+        let std = self.predict(some, true).ok()?.spread()?.to_vec();
         let mean = std.iter().map(|std| std * std).sum::<f64>() / std.len().max(1) as f64;
         (mean > 0.0 && mean.is_finite()).then_some(mean)
     }

@@ -1,6 +1,7 @@
 //! One model per fold: fits it, or goes on with a fit that was interrupted, and keeps what it leaves.
 
 use super::file::Provenance;
+use super::memory::TrainingMemory;
 use super::observer::{Checkpoints, FitObserver};
 use super::{StartModel, Train, checkpoint, deep, model, publish, rows, warm};
 use crate::gp::deep::Checkpoint;
@@ -45,7 +46,8 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let earlier = if stage.method.is_deep() { earlier(job, &path)? } else { None };
     let checkpoints = Checkpoints { path, key: job.key.hash.clone(), origin: job.origin.clone() };
     let (file, resume) = earlier.unzip();
-    let mut observer = FitObserver::new(job, checkpoints, file);
+    let needs = TrainingMemory::new(&effective, fold.train.len() as u64, table.features.ncols() as u64);
+    let mut observer = FitObserver::new(job, checkpoints, file, needs);
     // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
     let stream =
         StreamKey::new(context.seed).with(&effective.stream_options().to_string()).with_index(u64::from(number));
@@ -57,13 +59,13 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     if let Some(error) = failure {
         return Err(error.into());
     }
-    let (model, x) = outcome.map_err(|error| match error {
+    let (model, rows_seen) = outcome.map_err(|error| match error {
         StageError::Interrupted { .. } => StageError::Interrupted { kept },
         error => error,
     })?;
     let (record, train) = (&*job.record, &fold.train);
     let summary = summary(context, record, job.task, &table, train.len());
-    let mut file = model.to_file(Provenance { x: &x, summary, options });
+    let mut file = model.to_file(Provenance { rows: &rows_seen, summary, options });
     if stage.can_start() {
         let work = stage.keys(context, &stage.key_options())?;
         file.meta.started = work.get(number as usize).and_then(|key| warm::started(stage, key, own.start.as_ref()));

@@ -32,8 +32,8 @@ use super::cost;
 use super::job::{Key, Record};
 use super::split::{Division, Split};
 use super::{
-    Collecting, Context, Demand, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck, Said, Stage,
-    StageError, StageKind, Work, loops,
+    Collecting, Context, Demand, Footprint, Frequency, Job, Model, Models, Output, Placement, Preparation, RowCheck,
+    Said, Stage, StageError, StageKind, Work, loops,
 };
 use crate::pipeline::{Diagnostic, Diagnostics, FilePath, Kind, Link};
 use crate::store::model::model_path;
@@ -142,8 +142,8 @@ impl Stage for Train {
         self.publish.iter().map(|publish| (publish.path(), false)).collect()
     }
 
-    fn memory(&self, _: &Demand, rows: u64, features: u64) -> Option<u64> {
-        Some(memory::training(self, rows, features))
+    fn memory(&self, _: &Demand, size: (u64, u64), memory: u64) -> Option<Footprint> {
+        Some(memory::training(self, size, memory))
     }
 
     fn effort(&self, (rows, features): cost::WorkSize, stages: &[(&str, &dyn Stage)]) -> f64 {

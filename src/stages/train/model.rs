@@ -1,6 +1,7 @@
 //! A model that can predict: trained on the training rows of a fold, or read from a file.
 
 use super::calibration::{Calibrated, TrainingRows, calibrate};
+use super::file::RowSummary;
 use super::options::{Method, Train};
 use super::prediction::{OnScale, TargetPrediction};
 use super::predictor::Predictor;
@@ -41,8 +42,8 @@ pub struct TrainedModel {
     pub(super) calibrated: Calibrated,
 }
 
-/// Trains on the training rows of the fold; a deep fit goes on from its checkpoint. With the model come its training rows,
-/// encoded, in their own units.
+/// Trains on the training rows of the fold; a deep fit goes on from its checkpoint. With the model comes what its file says of
+/// the rows.
 pub fn fit(
     (stage, beginning): (&Train, Option<Beginning>),
     (table, transform): (&InputTable, TransformName),
@@ -50,7 +51,7 @@ pub fn fit(
     key: &StreamKey,
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
-) -> Result<(TrainedModel, Array2<f64>), StageError> {
+) -> Result<(TrainedModel, RowSummary), StageError> {
     let Some(target) = &table.target else {
         return Err(StageError::Data {
             what: "no target".to_owned(),
@@ -64,7 +65,9 @@ pub fn fit(
     let feature_names = encoding.names();
     check_features(stage, &feature_names)?;
     let scaling = Scaling::fit(own.view(), y.view(), stage.scale.features);
-    let (x, y) = (scaling.features(own.view()), scaling.target(y.view()));
+    let summary = RowSummary::new(&own);
+    // In place: there may be many rows.
+    let (x, y) = (scaling.scaled(own), scaling.target(y.view()));
     let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
     let noise = row_noise(table, &fold.train, (transform, &scaling));
     let beginning = beginning.filter(|beginning| beginning.fits(&feature_names, transform));
@@ -75,7 +78,7 @@ pub fn fit(
     let rows = TrainingRows { x: x.view(), y: y.view(), noise: &noise, source: &fold.train };
     let calibrated = calibrate(stage, &predictor, rows, &key.with("calibrate"), observer)?;
     let model = TrainedModel { feature_names, encoding, transform, scaling, predictor, local_fit, calibrated };
-    Ok((model, own))
+    Ok((model, summary))
 }
 
 /// Trains on rows x: `[n, d]`, y: `[n]` on the training scale, which are these of the source.

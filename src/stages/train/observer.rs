@@ -1,6 +1,7 @@
 //! Listens to a fit: keeps its traces and checkpoints, times its phases, passes on its progress and the wish to stop.
 
 use super::checkpoint::to_tensors;
+use super::memory::TrainingMemory;
 use crate::gp::deep::Checkpoint;
 use crate::gp::observer::{Observer, Phase, Progress, TracePoint};
 use crate::stages::Job;
@@ -41,11 +42,18 @@ pub struct FitObserver<'a> {
     pub kept: Option<u64>,
     /// Why a checkpoint could not be written: then the fit is asked to stop.
     pub failure: Option<StoreError>,
+    /// Bytes for what could be computed again.
+    memory: u64,
 }
 
 impl<'a> FitObserver<'a> {
     /// Observes a job from the beginning, or from where an earlier attempt was interrupted.
-    pub fn new(job: &'a mut Job<'_, '_>, checkpoints: Checkpoints, earlier: Option<CheckpointFile>) -> Self {
+    pub fn new(
+        job: &'a mut Job<'_, '_>,
+        checkpoints: Checkpoints,
+        earlier: Option<CheckpointFile>,
+        needs: TrainingMemory,
+    ) -> Self {
         let kept = earlier.as_ref().map(|file| file.iteration);
         let (timings, traces) = earlier.map_or_else(Default::default, |file| (file.timings, file.traces));
         job.spans.go_on(timings);
@@ -62,6 +70,7 @@ impl<'a> FitObserver<'a> {
             traces,
             kept,
             failure: None,
+            memory: needs.left(job.memory),
         }
     }
 }
@@ -105,6 +114,10 @@ impl Observer for FitObserver<'_> {
 
     fn seconds(&self) -> f64 {
         self.begun.elapsed().as_secs_f64()
+    }
+
+    fn memory(&self) -> u64 {
+        self.memory
     }
 
     fn interrupted(&self) -> bool {

@@ -7,7 +7,7 @@ use super::map::column;
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
 use crate::gp::deep::warped::{Slopes, Warped};
-use crate::gp::linalg::add_all;
+use crate::gp::linalg::RowSum;
 
 /// Derivatives on their way back, summed over rows.
 #[derive(Debug, Clone)]
@@ -33,16 +33,15 @@ impl Adjoints {
         Self { weights: zeros(), sites: zeros(), last: Array2::zeros(last) }
     }
 
-    /// Adds those of other rows.
-    pub fn add(&mut self, other: &Self) {
-        let pairs = self.weights.iter_mut().zip(&other.weights).chain(self.sites.iter_mut().zip(&other.sites));
-        pairs.for_each(|(total, part)| add_all(total, part));
-        add_all(&mut self.last, &other.last);
-    }
-
     /// How many numbers it holds.
     pub fn size(&self) -> usize {
         self.weights.iter().chain(&self.sites).map(Array2::len).sum::<usize>() + self.last.len()
+    }
+}
+
+impl RowSum for Adjoints {
+    fn numbers(&mut self) -> Vec<&mut [f64]> {
+        self.weights.iter_mut().chain(&mut self.sites).chain([&mut self.last]).flat_map(RowSum::numbers).collect()
     }
 }
 

@@ -77,7 +77,7 @@ impl Anchors {
         let x = rows.x.select(Axis(0), list);
         let bottom = Arc::new(Factored::new(design.bottom(x.view())?, jitter)?);
         Ok(Self {
-            start: rows.start.select(Axis(0), list),
+            start: rows.start().select(Axis(0), list),
             spots: list.iter().filter_map(|row| rows.spots.get(*row).copied()).collect(),
             rows: list.to_vec(),
             x,

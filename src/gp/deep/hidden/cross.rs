@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ndarray::Array2;
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +10,15 @@ use super::adjoints::{back_to_sites, to_knots};
 use super::anchors::{Factored, Layer};
 use super::layers::LayerAtRows;
 use super::{
-    Adjoints, Anchors, HiddenLayers, LayersAtRows, MonotoneMap, Prepared, Representation, SomeRows, TrainingRows,
+    Adjoints, Anchors, BasisAt, HiddenLayers, LayersAtRows, MonotoneMap, Prepared, Representation, SomeRows,
+    TrainingRows,
 };
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
 use crate::gp::deep::pivots;
 use crate::gp::deep::warped::{Slopes, Warped};
-use crate::gp::kernel::{Covariance, Hyper, ROW_TILE};
-use crate::gp::linalg::{for_row_blocks, gemm_nn, gemm_nt, gemm_tn};
+use crate::gp::kernel::{Covariance, Hyper};
+use crate::gp::linalg::{gemm_nn, gemm_nt, gemm_tn};
 
 /// Options of the cross approximation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -69,16 +70,12 @@ impl Representation for CrossOptions {
 
     fn basis(
         &self,
-        design: &Design,
-        rows: &TrainingRows,
+        _: &Design,
+        _: &TrainingRows,
         anchors: &Anchors,
         _: &Hyper,
-    ) -> Result<Array2<f64>, GpError> {
-        let places = if rows.knots.is_empty() { rows.x.view() } else { rows.knot_x.view() };
-        let at = design.bottom(places)?;
-        let mut basis = Array2::zeros((places.nrows(), anchors.rows.len()));
-        for_row_blocks(&mut basis, ROW_TILE, |first, tile| at.tile(first, anchors.bottom(), tile))?;
-        Ok(basis)
+    ) -> Result<Option<Box<dyn BasisAt>>, GpError> {
+        Ok(Some(Box::new(BottomCovariances(anchors.bottom().clone()))))
     }
 
     fn layer(
@@ -216,9 +213,29 @@ impl Representation for CrossOptions {
     }
 }
 
+// With the anchors, by the covariance of the bottom layer.
+#[derive(Debug)]
+struct BottomCovariances(Warped);
+
+impl BasisAt for BottomCovariances {
+    fn fill(
+        &self,
+        design: &Design,
+        x: ArrayView2<'_, f64>,
+        _: &[usize],
+        out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        design.bottom(x)?.tile(0, &self.0, out)
+    }
+
+    fn by_blocks(&self) -> bool {
+        false
+    }
+}
+
 // What the covariance above a layer knows of the knots.
 fn knot_sites(design: &Design, map: &MonotoneMap) -> Result<Warped, GpError> {
-    let g = ndarray::ArrayView2::from_shape((map.g.len(), 1), &map.g).map_err(|_| GpError::shape("the knots"))?;
+    let g = ArrayView2::from_shape((map.g.len(), 1), &map.g).map_err(|_| GpError::shape("the knots"))?;
     design.hidden(g, g)
 }
 

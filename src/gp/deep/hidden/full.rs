@@ -1,8 +1,8 @@
 //! Hidden layers at all training rows.
 
-use ndarray::{Array2, Axis};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis};
 
-use super::{Adjoints, Anchors, HiddenLayers, LayersAtRows, Prepared, Representation, SomeRows, TrainingRows};
+use super::{Adjoints, Anchors, BasisAt, HiddenLayers, LayersAtRows, Prepared, Representation, SomeRows, TrainingRows};
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
 use crate::gp::kernel::Hyper;
@@ -10,6 +10,27 @@ use crate::gp::linalg::add_all;
 
 #[derive(Debug)]
 pub(super) struct Full;
+
+// Every row is an anchor.
+#[derive(Debug)]
+struct Itself;
+
+impl BasisAt for Itself {
+    fn fill(
+        &self,
+        _: &Design,
+        _: ArrayView2<'_, f64>,
+        numbers: &[usize],
+        mut out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        out.outer_iter_mut().zip(numbers).for_each(|(mut row, number)| row[*number] = 1.0);
+        Ok(())
+    }
+
+    fn by_blocks(&self) -> bool {
+        false
+    }
+}
 
 impl Representation for Full {
     fn anchor_rows(&self, n: usize, _: &[usize], _: &[usize]) -> Vec<usize> {
@@ -20,18 +41,15 @@ impl Representation for Full {
         rows
     }
 
-    // A few n × n matrices.
-    fn shared_bytes(&self, rows: u64, _: u64, _: u64) -> u64 {
-        4 * 8 * rows * rows
-    }
-
     // Only knots need it: they are rows.
-    fn basis(&self, _: &Design, rows: &TrainingRows, _: &Anchors, _: &Hyper) -> Result<Array2<f64>, GpError> {
-        let mut basis = Array2::zeros((rows.knots.len(), if rows.knots.is_empty() { 0 } else { rows.len() }));
-        for (k, row) in rows.knots.iter().enumerate() {
-            basis[[k, *row]] = 1.0;
-        }
-        Ok(basis)
+    fn basis(
+        &self,
+        _: &Design,
+        rows: &TrainingRows,
+        _: &Anchors,
+        _: &Hyper,
+    ) -> Result<Option<Box<dyn BasisAt>>, GpError> {
+        Ok((!rows.knots.is_empty()).then(|| Box::new(Itself) as Box<dyn BasisAt>))
     }
 
     fn forward(&self, _: &Design, prepared: &Prepared, rows: &SomeRows<'_>, _: bool) -> Result<LayersAtRows, GpError> {

@@ -1,17 +1,18 @@
 //! What all representations of hidden layers share.
 
-use std::sync::{Arc, OnceLock};
+use std::ops::Range;
+use std::sync::Arc;
 
 use ndarray::{Array2, ArrayView2};
 
 use super::anchors::Layer;
+use super::basis::Basis;
 use super::{Adjoints, Anchors, Linear, Representation, SomeRows, TrainingRows};
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
 use crate::gp::deep::options::Architecture;
 use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::kernel::Hyper;
-use crate::gp::linalg::panels::PanelRows;
 use crate::gp::linalg::{Cholesky, add_gram, gemm_tn, mirror_lower};
 
 /// How hidden layers follow from ξ: fixed during an E step, the same for all particles.
@@ -19,10 +20,7 @@ use crate::gp::linalg::{Cholesky, add_gram, gemm_tn, mirror_lower};
 pub(in crate::gp::deep) struct HiddenLayers {
     pub anchors: Anchors,
     pub representation: Arc<dyn Representation>,
-    /// What links rows (or knots) to the anchors, `[n, r]` or `[T, r]`: bottom covariances or interpolation weights.
-    basis: Array2<f64>,
-    /// The same once more, for [`Linear`]; not made unless it is asked for.
-    basis_in_panels: OnceLock<PanelRows>,
+    basis: Arc<Basis>,
 }
 
 /// Hidden layers of one particle, at the anchors and (injective) at the knots.
@@ -57,29 +55,32 @@ impl From<Array2<f64>> for LayersAtRows {
 }
 
 impl HiddenLayers {
-    /// With the training rows that are inducing points and pivots; jitter is that of unit variance.
+    /// With the training rows that are inducing points and pivots; jitter is that of unit variance, and what links rows to
+    /// them is held in memory or not.
     pub fn new(
         representation: Arc<dyn Representation>,
         design: &Design,
         rows: &TrainingRows,
         (inducing, pivots): (&[usize], &[usize]),
         start: &Hyper,
-        jitter: f64,
+        (jitter, hold): (f64, bool),
     ) -> Result<Self, GpError> {
         let list = representation.anchor_rows(rows.len(), inducing, pivots);
         let anchors = Anchors::new(design, rows, &list, jitter)?;
-        let basis = representation.basis(design, rows, &anchors, start)?;
-        Ok(Self { anchors, representation, basis, basis_in_panels: OnceLock::new() })
+        let at = representation.basis(design, rows, &anchors, start)?;
+        let basis = Arc::new(Basis::new(at, design, rows, list.len(), hold)?);
+        Ok(Self { anchors, representation, basis })
     }
 
     /// Training rows `first..end`, as [`HiddenLayers::forward`] takes them.
-    pub fn range<'a>(&'a self, rows: &'a TrainingRows, first: usize, end: usize) -> SomeRows<'a> {
-        SomeRows::range(rows, self.basis.view(), first, end)
+    pub fn range<'a>(&self, design: &Design, rows: &'a TrainingRows, range: Range<usize>) -> SomeRows<'a> {
+        let basis = self.basis.range(design, rows, range.clone());
+        SomeRows::range(rows, basis, range)
     }
 
     /// Some training rows, as [`HiddenLayers::forward`] takes them.
-    pub fn list<'a>(&'a self, rows: &'a TrainingRows, list: &[usize]) -> SomeRows<'a> {
-        SomeRows::list(rows, self.basis.view(), list)
+    pub fn list<'a>(&self, design: &Design, rows: &TrainingRows, list: &[usize]) -> SomeRows<'a> {
+        SomeRows::list(rows, self.basis.list(design, rows, list), list)
     }
 
     /// All layers at the anchors, from xi: one `[r, D]` per layer.
@@ -192,9 +193,7 @@ impl HiddenLayers {
             return None;
         }
         let weights = prepared.linear_weights.as_ref()?;
-        // Particles on other threads wait for it: nothing in there may wait for them.
-        let basis = self.basis_in_panels.get_or_init(|| PanelRows::new(self.basis()));
-        Some(Linear::new(design, rows, basis, weights.view(), length))
+        Some(Linear::new(design, rows, &self.basis, weights.view(), length))
     }
 
     /// The values of all layers at some training rows, `[b, D]` each, bottom layer first.
@@ -251,7 +250,8 @@ impl HiddenLayers {
         self.representation.gradient(self, design, prepared, xi, adjoints)
     }
 
+    /// The basis at the knots, `[T, r]`.
     pub(super) fn basis(&self) -> ArrayView2<'_, f64> {
-        self.basis.view()
+        self.basis.at_knots()
     }
 }

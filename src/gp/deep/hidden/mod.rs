@@ -15,6 +15,7 @@
 
 mod adjoints;
 mod anchors;
+mod basis;
 mod cross;
 mod full;
 mod layers;
@@ -36,6 +37,7 @@ use super::design::Design;
 use crate::gp::GpError;
 use crate::gp::kernel::Hyper;
 use anchors::{Anchors, Factored, Layer};
+use basis::BasisAt;
 
 pub(super) use adjoints::{Adjoints, back_to_sites};
 pub use cross::CrossOptions;
@@ -98,9 +100,9 @@ impl HiddenOptions {
         self.representation().anchor_count(rows, inducing).min(rows)
     }
 
-    /// Bytes that hidden layers of all chains share.
-    pub fn shared_bytes(&self, rows: u64, features: u64, inducing: u64) -> u64 {
-        self.representation().shared_bytes(rows, features, inducing)
+    /// Whether every row is an anchor.
+    pub fn anchors_all_rows(&self) -> bool {
+        self.method == HiddenMethod::Full
     }
 
     pub(super) fn representation(&self) -> Arc<dyn Representation> {
@@ -132,18 +134,14 @@ pub(super) trait Representation: Debug + Send + Sync {
     fn anchor_rows(&self, n: usize, inducing: &[usize], pivots: &[usize]) -> Vec<usize>;
     /// How many anchors there are for so many rows and inducing points, before anything is known of them.
     fn anchor_count(&self, rows: u64, inducing: u64) -> u64;
-    /// Bytes that all chains share, for so many rows and features.
-    fn shared_bytes(&self, rows: u64, features: u64, inducing: u64) -> u64 {
-        8 * rows * (features + self.anchor_count(rows, inducing))
-    }
-    /// What links rows (or knots) to the anchors, `[n, r]` or `[T, r]`.
+    /// What links rows (or knots) to the anchors; `None` where nothing does.
     fn basis(
         &self,
         design: &Design,
         rows: &TrainingRows,
         anchors: &Anchors,
         start: &Hyper,
-    ) -> Result<Array2<f64>, GpError>;
+    ) -> Result<Option<Box<dyn BasisAt>>, GpError>;
     /// One layer at its anchors, from xi: `[r, D]`.
     fn layer(
         &self,

@@ -1,5 +1,7 @@
 //! Training rows as hidden layers see them.
 
+use std::ops::Range;
+
 use ndarray::{Array2, ArrayView2, Axis, CowArray, Ix2, s};
 
 use crate::gp::GpError;
@@ -11,8 +13,8 @@ use crate::gp::deep::knots::{self, Spot};
 pub(in crate::gp::deep) struct TrainingRows {
     /// Features, `[n, d]`.
     pub x: Array2<f64>,
-    /// Values of hidden layers that make the model stationary, `[n, D]`.
-    pub start: Array2<f64>,
+    // Values of hidden layers that make the model stationary, `[n, D]`; `None`: the features.
+    start: Option<Array2<f64>>,
     /// Injective: where each row lies between the knots, `[n]`.
     pub spots: Vec<Spot>,
     /// Injective: the rows that are knots, `[T]`.
@@ -26,17 +28,17 @@ impl TrainingRows {
     pub fn new(design: &Design, x: ArrayView2<'_, f64>) -> Result<Self, GpError> {
         let x = x.as_standard_layout().into_owned();
         let knots = if design.knots.is_some() { knots::choose(x.column(0)) } else { Vec::new() };
-        Ok(Self {
-            start: design.start_values(x.view())?,
-            spots: design.spots(x.view()).unwrap_or_default(),
-            knot_x: design.knot_rows(),
-            knots,
-            x,
-        })
+        let start = if design.starts_at_features() { None } else { Some(design.start_values(x.view())?) };
+        Ok(Self { start, spots: design.spots(x.view()).unwrap_or_default(), knot_x: design.knot_rows(), knots, x })
     }
 
     pub fn len(&self) -> usize {
         self.x.nrows()
+    }
+
+    /// Values of hidden layers that make the model stationary, `[n, D]`.
+    pub fn start(&self) -> ArrayView2<'_, f64> {
+        self.start.as_ref().map_or_else(|| self.x.view(), |start| start.view())
     }
 }
 
@@ -48,7 +50,7 @@ pub(in crate::gp::deep) struct SomeRows<'a> {
     /// Start values, `[b, D]`.
     pub start: CowArray<'a, f64, Ix2>,
     /// Their part of the basis, `[b, r]`; not used by injective layers.
-    pub basis: CowArray<'a, f64, Ix2>,
+    pub basis: Array2<f64>,
     /// Where they lie between the knots; injective layers only.
     pub spots: Vec<Spot>,
     /// Their numbers among the training rows.
@@ -56,30 +58,23 @@ pub(in crate::gp::deep) struct SomeRows<'a> {
 }
 
 impl<'a> SomeRows<'a> {
-    /// Training rows `first..end`.
-    pub fn range(rows: &'a TrainingRows, basis: ArrayView2<'a, f64>, first: usize, end: usize) -> Self {
-        let part = |a: ArrayView2<'a, f64>| -> CowArray<'a, f64, Ix2> {
-            if a.nrows() == rows.len() { a.slice_move(s![first..end, ..]).into() } else { Array2::zeros((0, 0)).into() }
-        };
+    /// Training rows in their order.
+    pub fn range(rows: &'a TrainingRows, basis: Array2<f64>, range: Range<usize>) -> Self {
+        let part = |a: ArrayView2<'a, f64>| -> CowArray<'a, f64, Ix2> { a.slice_move(s![range.clone(), ..]).into() };
         Self {
             x: part(rows.x.view()),
-            start: part(rows.start.view()),
-            basis: if rows.knots.is_empty() { part(basis) } else { Array2::zeros((0, 0)).into() },
-            spots: rows.spots.get(first..end).map_or_else(Vec::new, <[Spot]>::to_vec),
-            numbers: (first..end).collect(),
+            start: part(rows.start()),
+            basis,
+            spots: rows.spots.get(range.clone()).map_or_else(Vec::new, <[Spot]>::to_vec),
+            numbers: range.collect(),
         }
     }
 
-    pub fn list(rows: &TrainingRows, basis: ArrayView2<'_, f64>, list: &[usize]) -> Self {
-        let basis = if rows.knots.is_empty() && basis.nrows() == rows.len() {
-            basis.select(Axis(0), list)
-        } else {
-            Array2::zeros((0, 0))
-        };
+    pub fn list(rows: &TrainingRows, basis: Array2<f64>, list: &[usize]) -> Self {
         Self {
             x: rows.x.select(Axis(0), list).into(),
-            start: rows.start.select(Axis(0), list).into(),
-            basis: basis.into(),
+            start: rows.start().select(Axis(0), list).into(),
+            basis,
             spots: list.iter().filter_map(|row| rows.spots.get(*row).copied()).collect(),
             numbers: list.to_vec(),
         }

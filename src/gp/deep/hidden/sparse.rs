@@ -1,15 +1,17 @@
 //! Hidden layers at the inducing points, interpolated to all other rows by stationary regression.
 
-use ndarray::{Array2, ArrayView2};
+use std::collections::HashMap;
+
+use ndarray::{Array2, ArrayView2, ArrayViewMut2};
 
 use super::anchors::Layer;
-use super::{Adjoints, Anchors, HiddenLayers, LayersAtRows, Prepared, Representation, SomeRows, TrainingRows};
+use super::{Adjoints, Anchors, BasisAt, HiddenLayers, LayersAtRows, Prepared, Representation, SomeRows, TrainingRows};
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
 use crate::gp::deep::knots;
 use crate::gp::deep::warped::Warped;
-use crate::gp::kernel::{Covariance, Hyper, ROW_TILE, square};
-use crate::gp::linalg::{Cholesky, for_row_blocks, gemm_nn, gemm_tn};
+use crate::gp::kernel::{Covariance, Hyper, square};
+use crate::gp::linalg::{Cholesky, gemm_nn, gemm_tn};
 
 #[derive(Debug)]
 pub(super) struct Sparse;
@@ -32,29 +34,14 @@ impl Representation for Sparse {
     fn basis(
         &self,
         design: &Design,
-        rows: &TrainingRows,
+        _: &TrainingRows,
         inducing: &Anchors,
         start: &Hyper,
-    ) -> Result<Array2<f64>, GpError> {
-        let (places, numbers): (ArrayView2<'_, f64>, Vec<usize>) = if rows.knots.is_empty() {
-            (rows.x.view(), (0..rows.len()).collect())
-        } else {
-            (rows.knot_x.view(), rows.knots.clone())
-        };
+    ) -> Result<Option<Box<dyn BasisAt>>, GpError> {
         let (anchors, factor) = stationary(design, inducing.x.view(), start)?;
-        let at = Warped::stationary(design.kernel, (start.variance, start.lengths[0]), places, &design.x_centre)?;
-        let mut weights = Array2::zeros((places.nrows(), inducing.rows.len()));
-        for_row_blocks(&mut weights, ROW_TILE, |first, mut tile| {
-            at.tile(first, &anchors, tile.view_mut())?;
-            factor.solve_rows(tile)
-        })?;
-        for (number, mut weights) in numbers.iter().zip(weights.outer_iter_mut()) {
-            if let Some(own) = inducing.rows.iter().position(|row| row == number) {
-                weights.fill(0.0);
-                weights[own] = 1.0;
-            }
-        }
-        Ok(weights)
+        let scale = (start.variance, start.lengths[0]);
+        let own = inducing.rows.iter().enumerate().map(|(own, row)| (*row, own)).collect();
+        Ok(Some(Box::new(Interpolation { anchors, factor, scale, own })))
     }
 
     // Means telescope: the last layer is the mean above the start values, and a rise that is interpolated.
@@ -126,6 +113,43 @@ impl Representation for Sparse {
         factor.solve_lower(weights.view_mut())?;
         factor.solve_lower_transposed(weights.view_mut())?;
         Ok(vec![("weights.0".to_owned(), weights)])
+    }
+}
+
+// Weights of the values at the inducing points.
+#[derive(Debug)]
+struct Interpolation {
+    anchors: Warped,
+    factor: Cholesky,
+    // Variance and length of the stationary model.
+    scale: (f64, f64),
+    // Which rows are inducing points.
+    own: HashMap<usize, usize>,
+}
+
+impl BasisAt for Interpolation {
+    fn fill(
+        &self,
+        design: &Design,
+        x: ArrayView2<'_, f64>,
+        numbers: &[usize],
+        mut out: ArrayViewMut2<'_, f64>,
+    ) -> Result<(), GpError> {
+        let at = Warped::stationary(design.kernel, self.scale, x, &design.x_centre)?;
+        at.tile(0, &self.anchors, out.view_mut())?;
+        self.factor.solve_rows(out.view_mut())?;
+        for (number, mut weights) in numbers.iter().zip(out.outer_iter_mut()) {
+            if let Some(own) = self.own.get(number) {
+                weights.fill(0.0);
+                weights[*own] = 1.0;
+            }
+        }
+        Ok(())
+    }
+
+    // BLAS solves them, by blocks of its own.
+    fn by_blocks(&self) -> bool {
+        true
     }
 }
 

@@ -107,7 +107,7 @@ fn add_particle(
         }
     }
     if fit.problem.top.keeps_rows() {
-        let rows = hidden.list(&fit.problem.rows, top_rows);
+        let rows = hidden.list(&fit.problem.design, &fit.problem.rows, top_rows);
         add("top", target.forward(&prepared, &rows, false)?.inputs);
     }
     fit.problem.top.numbers(&target, &prepared)?.into_iter().for_each(|(name, values)| add(name, values));

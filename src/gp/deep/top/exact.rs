@@ -64,7 +64,7 @@ fn condition<'t>(
     prepared: &Prepared,
     keep: bool,
 ) -> Result<(ConditionedTop, SomeRows<'t>, LayersAtRows), GpError> {
-    let rows = target.hidden.range(target.rows, 0, target.rows.len());
+    let rows = target.hidden.range(target.design, target.rows, 0..target.rows.len());
     let at_rows = target.forward(prepared, &rows, keep)?;
     let top = ConditionedTop::new(target.warped(&rows, &at_rows)?, (target.y, target.noise), target.hyper.noise)?;
     Ok((top, rows, at_rows))
@@ -103,7 +103,7 @@ impl TopLayer for ExactTop {
         hyper: &Hyper,
         _: &[usize],
     ) -> Result<(Evaluation, f64), GpError> {
-        let inputs = &held.inputs[particle];
+        let inputs = held.inputs[particle].all()?;
         if held.design.architecture != Architecture::Convolution {
             let at = log_marginal_with(inputs.view(), held.y, held.noise, held.design.kernel, hyper)?;
             let value = at.value;

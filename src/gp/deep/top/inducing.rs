@@ -28,13 +28,15 @@ use crate::gp::deep::m_step::Held;
 use crate::gp::deep::model::PartsReader;
 use crate::gp::deep::options::{Architecture, EmObjective};
 use crate::gp::deep::target::{DensityAt, Target};
+use crate::gp::deep::top_rows::{TopInputs, TopRows};
 use crate::gp::deep::warped::{Slopes, Warped};
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Covariance, Hyper, multiply_lanes, multiply_rows};
 use crate::gp::linalg::panels::Lane;
-use crate::gp::linalg::{Cholesky, Side, TILE, Triangle, dot, gemm_nt, over_chunks, solve_triangular, tiles};
+use crate::gp::linalg::{Cholesky, Side, TILE, Triangle, dot, gemm_nt, solve_triangular, sum_rows, tiles};
 use crate::gp::sparse::{
-    Level, PassSums, RowTotals, RowWeights, State, Whitening, factor_at, level_gradient, objective_with_noise,
+    Level, PassSums, RowTotals, RowWeights, State, Sums, Whitening, factor_at, level_gradient, objective_of,
+    objective_with_noise,
 };
 
 /// The name in model files.
@@ -63,32 +65,37 @@ fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError>
     let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
     let (y, factors) = target.scaled();
     let weights = RowWeights { variance: target.hyper.variance, noise: level.noise, factors };
-    let parts = over_chunks(target.rows.len(), m * m, |chunk| {
-        let mut sums = PassSums::new(m, penalty, weights);
-        let mut add_rows = |rows: Range<usize>, v: &mut [Lane]| {
-            if let Some(factors) = factors {
-                multiply_lanes(v, &factors[rows.clone()]);
-            }
-            sums.add(rows.start, v, y.slice(s![rows]));
-        };
-        match (&linear, &at_inducing) {
-            (Some(linear), Warped::Stationary(inducing)) => {
-                inducing.for_panels_from(&mut linear.rows(), chunk, whitening.triangle(), &mut add_rows)?;
-            }
-            _ => {
-                for range in tiles(chunk) {
-                    let rows = target.hidden.range(target.rows, range.start, range.end);
-                    let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
-                    let first = range.start;
-                    let mut add =
-                        |rows: Range<usize>, v: &mut [Lane]| add_rows(first + rows.start..first + rows.end, v);
-                    covariance.for_panels(0..range.len(), &at_inducing, whitening.triangle(), &mut add)?;
+    let sums = sum_rows(
+        target.rows.len(),
+        m * m,
+        || Sums::zeros(m, penalty),
+        |chunk| {
+            let mut sums = PassSums::new(m, penalty, weights);
+            let mut add_rows = |rows: Range<usize>, v: &mut [Lane]| {
+                if let Some(factors) = factors {
+                    multiply_lanes(v, &factors[rows.clone()]);
+                }
+                sums.add(rows.start, v, y.slice(s![rows]));
+            };
+            match (&linear, &at_inducing) {
+                (Some(linear), Warped::Stationary(inducing)) => {
+                    inducing.for_panels_from(&mut linear.rows(), chunk, whitening.triangle(), &mut add_rows)?;
+                }
+                _ => {
+                    for range in tiles(chunk) {
+                        let rows = target.hidden.range(target.design, target.rows, range.clone());
+                        let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
+                        let first = range.start;
+                        let mut add =
+                            |rows: Range<usize>, v: &mut [Lane]| add_rows(first + rows.start..first + rows.end, v);
+                        covariance.for_panels(0..range.len(), &at_inducing, whitening.triangle(), &mut add)?;
+                    }
                 }
             }
-        }
-        Ok(sums.finish())
-    })?;
-    let sums = whitening.total(lower.lower(), parts)?;
+            Ok(sums.finish())
+        },
+    )?;
+    let sums = whitening.finish(lower.lower(), sums)?;
     let totals = RowTotals::new(y, factors);
     let state = State::from_sums(inducing, at_inducing, (lower, sums), totals, *level, penalty)?;
     Ok(SolvedTop { state, at_inducing: tile, whitening })
@@ -121,9 +128,10 @@ impl TopLayer for InducingTop {
         let weights = state.row_weights(factors).filter(|_| bounded);
         let back = Back { target, prepared, alpha: state.alpha()?, state: &state, inverse_b, turned, bounded, weights };
         let (m, coordinates) = (state.len(), state.inducing().coordinates());
-        let size = m * coordinates + target.hidden.adjoints(target.design).size();
+        let zero = || (target.hidden.adjoints(target.design), Array2::zeros((m, coordinates)));
+        let size = m * coordinates + zero().0.size();
         let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
-        let parts = match (&linear, state.inducing()) {
+        let (mut adjoints, mut by_inducing) = match (&linear, state.inducing()) {
             (Some(linear), Warped::Stationary(inducing)) => {
                 let noise = state.level().noise;
                 let (beta, turned) = back.by_rows(&whitening)?;
@@ -134,20 +142,14 @@ impl TopLayer for InducingTop {
                     solve_triangular(Side::LeftTransposed, state.lower(), inverse.view_mut())?;
                     linear_back.weigh_rows(weights, inverse.view());
                 }
-                over_chunks(target.rows.len(), size, |chunk| {
+                sum_rows(target.rows.len(), size, zero, |chunk| {
                     let factors = factors.map(|factors| &factors[chunk.clone()]);
                     let part = linear_back.rows(chunk.clone(), y.slice(s![chunk]), factors);
                     Ok((target.hidden.linear_adjoints(target.design, part.weights), part.inducing))
                 })?
             }
-            _ => over_chunks(target.rows.len(), size, |chunk| back.chunk(chunk))?,
+            _ => sum_rows(target.rows.len(), size, zero, |chunk| back.chunk(chunk))?,
         };
-        let mut adjoints = target.hidden.adjoints(target.design);
-        let mut by_inducing = Array2::zeros((m, coordinates));
-        for (part, part_by_inducing) in &parts {
-            adjoints.add(part);
-            by_inducing += part_by_inducing;
-        }
         by_inducing += &back.between_inducing()?;
         let adjoint = target.design.warped_back(at_inducing.inputs.view(), by_inducing, target.hyper.lengths[0]);
         let at = (&target.inducing_rows, &at_inducing);
@@ -157,7 +159,7 @@ impl TopLayer for InducingTop {
 
     fn means(&self, target: &Target<'_>, prepared: &Prepared, rows: &[usize]) -> Result<Vec<f64>, GpError> {
         let state = solve(target, prepared)?.state;
-        let rows = target.hidden.list(target.rows, rows);
+        let rows = target.hidden.list(target.design, target.rows, rows);
         let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
         let mut k = Array2::zeros((covariance.len(), state.len()));
         covariance.tile(0, state.inducing(), k.view_mut())?;
@@ -172,15 +174,24 @@ impl TopLayer for InducingTop {
         inducing: &[usize],
     ) -> Result<(Evaluation, f64), GpError> {
         let (design, jitter, inputs) = (held.design, held.jitter, &held.inputs[particle]);
+        let level = Level { noise: held.noise.level(hyper.noise), jitter };
         if design.architecture != Architecture::Convolution {
-            let rows = (inputs.view(), held.y, held.noise);
-            let found = objective_with_noise(rows, design.kernel, hyper, inducing, jitter, held.penalty)?;
+            let own = (held.noise, hyper.noise);
+            let found = match inputs {
+                TopInputs::Held(inputs) => {
+                    let rows = (inputs.view(), held.y, held.noise);
+                    objective_with_noise(rows, design.kernel, hyper, inducing, jitter, held.penalty)?
+                }
+                TopInputs::Recomputed(tiles) => {
+                    let covariance = TopRows::around_the_mean(tiles, hyper);
+                    objective_of((&covariance, held.y), inducing, (level, held.penalty), own)?
+                }
+            };
             return Ok((found.at, found.log_likelihood));
         }
         let scaled = held.noise.scaled(held.y, hyper.noise);
         let y = scaled.as_ref().map_or(held.y, |scaled| scaled.y.view());
-        let covariance = held.covariance(inputs, hyper, scaled.as_ref())?;
-        let level = Level { noise: held.noise.level(hyper.noise), jitter };
+        let covariance = inputs.covariance((design, held.x), hyper, scaled.as_ref())?;
         let state = State::with_penalty(&covariance, y, inducing, level, held.penalty)?;
         let (by_variance, by_noise) = level_gradient(&state, (&covariance, y), (held.noise, hyper.noise))?;
         let gradient = vec![by_variance, 0.0, by_noise];
@@ -259,7 +270,7 @@ impl Back<'_, '_> {
         let mut slopes = Slopes::new(inducing, size.0, size.1);
         let (y, factors) = target.scaled();
         for range in tiles(chunk) {
-            let rows = target.hidden.range(target.rows, range.start, range.end);
+            let rows = target.hidden.range(target.design, target.rows, range.clone());
             let tile = target.forward(prepared, &rows, true)?;
             let covariance = target.warped(&rows, &tile)?;
             let (mut v, mut by_k) =

@@ -20,7 +20,7 @@ use crate::gp::deep::warped::Warped;
 use crate::gp::exact::{self, ExactOptions};
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Hyper, Kernel, StationaryOptions};
-use crate::gp::linalg::{over_chunks, tiles};
+use crate::gp::linalg::{sum_rows, tiles};
 use crate::gp::neighbours::{
     AdjointRoom, LocalKernel, LocalLikelihood, LocalOptions, NeighbourLists, Places, best_kernel, noise_rule,
 };
@@ -172,11 +172,11 @@ impl TopLayer for NeighbourTop {
         let room = target.room.ok_or_else(|| GpError::shape("rows without neighbours"))?;
         let (sum, by_places) = density.with_adjoint(target.hyper, room)?;
         let adjoint = target.design.places_back(inputs, by_places);
-        let size = target.hidden.adjoints(target.design).size();
-        let parts = over_chunks(target.rows.len(), size, |chunk| {
-            let mut adjoints = target.hidden.adjoints(target.design);
+        let zero = || target.hidden.adjoints(target.design);
+        let adjoints = sum_rows(target.rows.len(), zero().size(), zero, |chunk| {
+            let mut adjoints = zero();
             for range in tiles(chunk) {
-                let rows = target.hidden.range(target.rows, range.start, range.end);
+                let rows = target.hidden.range(target.design, target.rows, range.clone());
                 // With one hidden layer its values are all that going back needs.
                 let at_rows = if target.design.layers == 1 {
                     LayersAtRows::from(inputs.slice(s![range.clone(), ..]).to_owned())
@@ -189,10 +189,6 @@ impl TopLayer for NeighbourTop {
             Ok(adjoints)
         })?;
         room.give_back(adjoint.into_raw_vec_and_offset().0);
-        let mut adjoints = target.hidden.adjoints(target.design);
-        for part in &parts {
-            adjoints.add(part);
-        }
         Ok((DensityAt::likelihood(sum.log_likelihood), adjoints))
     }
 
@@ -203,7 +199,7 @@ impl TopLayer for NeighbourTop {
         hyper: &Hyper,
         _: &[usize],
     ) -> Result<(Evaluation, f64), GpError> {
-        let places = held.design.places(held.x, held.inputs[particle].clone());
+        let places = held.design.places(held.x, held.inputs[particle].all()?.into_owned());
         let density = likelihood(held.design.top_kernel, &places, (held.y, held.noise), held.neighbours_of(particle))?;
         let sum = density.with_gradient(hyper)?;
         let value = sum.log_likelihood;
