@@ -12,14 +12,23 @@ SETUP  := bash .ci/setup.sh
 PROGRAM := $(if $(filter /%,$(TARGET)),,./)$(TARGET)/release/stride-pipe
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build python run superset streamlit test check dist bench rate frontier guard lint clean
+.PHONY: help setup setup-mpi mpi build python run superset streamlit test check dist bench rate frontier guard lint clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## install what is missing: C compiler, pkg-config, OpenBLAS, cargo-nextest, Python with venv, Java, Chromium, rustfmt, clippy
 	@$(SETUP) build test lint
 	@echo "setup: everything is there"
+
+setup-mpi: ## install what training by several processes needs: Open MPI and libclang
+	@$(SETUP) build mpi
+
+mpi: ## compile the program with MPI, into target/mpi/stride-pipe
+	@$(SETUP) build mpi
+	BINDGEN_EXTRA_CLANG_ARGS="-I$$(gcc -print-file-name=include)" cargo build --release --features mpi
+	@mkdir -p $(TARGET)/mpi && cp $(TARGET)/release/stride-pipe $(TARGET)/mpi/
+	cargo build --release
 
 build: ## compile the release binary
 	@$(SETUP) build

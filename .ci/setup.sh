@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build needs and this machine lacks; does nothing when nothing is missing.
 #
-#   .ci/setup.sh [build] [test] [lint] [guard] [peers] [dist]      default: build
+#   .ci/setup.sh [build] [test] [lint] [guard] [peers] [dist] [mpi]      default: build
 #
 # build: a C compiler, pkg-config and OpenBLAS   lint: also rustfmt and clippy
 # test: also cargo-nextest, Python with venv, in which tests read results as other tools do, Java for Spark, Chromium,
@@ -9,6 +9,7 @@
 # guard: also Valgrind, which counts instructions
 # peers: also Python with venv, in which other programs solve the same problem
 # dist: also Python with venv, in which the wheel is made and tried
+# mpi: also Open MPI, and libclang, which reads its headers
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -108,6 +109,15 @@ check_openssl() {
         install_packages openssl
     fi
     command -v openssl >/dev/null || fail "openssl is not on the PATH; the tests make a certificate with it. Please install it."
+}
+
+check_mpi() {
+    local missing=()
+    command -v mpicc >/dev/null || missing+=(libopenmpi-dev)
+    command -v mpirun >/dev/null || missing+=(openmpi-bin)
+    ldconfig -p | grep -q libclang || ls /usr/lib/llvm-*/lib/libclang.so* >/dev/null 2>&1 || missing+=(libclang-dev)
+    [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
+    command -v mpicc >/dev/null && command -v mpirun >/dev/null || fail "mpicc and mpirun are not on the PATH. Please install Open MPI."
 }
 
 check_valgrind() {
@@ -216,7 +226,8 @@ main() {
             peers_python
             ;;
         dist) check_python ;;
-        *) fail "unknown argument '$need'; known: build test lint guard peers dist" ;;
+        mpi) check_mpi ;;
+        *) fail "unknown argument '$need'; known: build test lint guard peers dist mpi" ;;
         esac
     done
 }

@@ -19,6 +19,7 @@ pub mod fit;
 pub mod gp;
 pub mod import;
 pub mod pipeline;
+pub mod ranks;
 pub mod report;
 pub mod stages;
 pub mod startup;

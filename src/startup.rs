@@ -49,21 +49,16 @@ pub fn check_address_space(threads: usize) -> Result<(), String> {
 
 /// Bytes of memory that this process may have: those of the machine, or of the group of processes that it is in.
 pub fn memory() -> Option<u64> {
-    let machine = machine_memory();
+    #[cfg(target_os = "linux")]
+    let machine = {
+        let info = rustix::system::sysinfo();
+        Some(info.totalram as u64 * u64::from(info.mem_unit))
+    };
+    #[cfg(not(target_os = "linux"))]
+    let machine = None;
     let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     let limits = limits.into_iter().filter_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok());
     limits.chain(machine).min()
-}
-
-#[cfg(target_os = "linux")]
-fn machine_memory() -> Option<u64> {
-    let info = rustix::system::sysinfo();
-    Some(info.totalram as u64 * u64::from(info.mem_unit))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn machine_memory() -> Option<u64> {
-    None
 }
 
 /// The file of this program; `None` for one that was handed to the dynamic loader, whose file would be found instead.

@@ -81,6 +81,11 @@ impl ChoiceArgs {
 }
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
+    if crate::ranks::world().is_some() {
+        let text =
+            "stride-pipe: `fit` uses one process: start one, and then several with `run` of the file that it writes";
+        return Err(Failure::new(exit::INVALID_PIPELINE, text));
+    }
     let started = Instant::now();
     let name = match &args.output {
         Some(output) => fit::name_of(output),

@@ -14,6 +14,8 @@ mod model;
 mod pipeline;
 mod plan;
 mod progress;
+#[cfg(feature = "mpi")]
+mod ranks;
 mod report;
 mod run;
 mod runs;
@@ -27,6 +29,8 @@ mod words;
 
 use clap::{Parser, Subcommand, ValueEnum};
 pub use exit::Failure;
+#[cfg(feature = "mpi")]
+pub use ranks::main as main_of_rank;
 use std::process::ExitCode;
 
 /// Deep Gaussian-process regression as pipelines over Parquet.

@@ -15,6 +15,7 @@ use crate::startup;
 use crate::store::RunId;
 use crate::text::{self, nearest};
 use clap::Args as ClapArgs;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,6 +70,13 @@ pub(super) struct WorkArgs {
 }
 
 impl Args {
+    /// The threads of a process that follows another, and what it does.
+    #[cfg(feature = "mpi")]
+    pub(super) fn prepare_to_follow(&self) -> Result<Plan, Failure> {
+        start_threads(self.work.threads())?;
+        load(&self.pipeline)
+    }
+
     /// The same as a run that begins.
     pub(super) fn anew(self) -> Self {
         Self { resume: None, ..self }
@@ -91,6 +99,7 @@ impl WorkArgs {
 
 pub fn execute(args: &Args) -> Result<(), Failure> {
     let plan = load(&args.pipeline)?;
+    check_ranks(&plan)?;
     let mut options = options(args, &plan)?;
     let (progress, threads) = args.work.start()?;
     options.threads = threads;
@@ -186,6 +195,18 @@ fn options(args: &Args, plan: &Plan) -> Result<RunOptions, Failure> {
         shard: args.shard,
         memory: Some(args.memory.bytes()),
     })
+}
+
+/// What several processes cannot train together.
+fn check_ranks(plan: &Plan) -> Result<(), Failure> {
+    if crate::ranks::world().is_none() {
+        return Ok(());
+    }
+    let stages = plan.cases.iter().flat_map(|case| &case.stages);
+    let refused: BTreeSet<String> =
+        stages.filter_map(|stage| Some(format!("stride-pipe: {}: {}", stage.id, stage.stage.alone()?))).collect();
+    let refused: Vec<Failure> = refused.into_iter().map(|text| Failure::new(exit::INVALID_PIPELINE, text)).collect();
+    Failure::all(refused)
 }
 
 pub(super) fn usage(message: &str) -> Failure {

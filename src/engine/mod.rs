@@ -5,6 +5,7 @@
 //! that has changed. No stage is known by name here: `stages` declares what each kind does.
 
 mod error;
+mod follow;
 mod forecast;
 mod inspect;
 mod locks;
@@ -20,6 +21,7 @@ mod shard;
 mod walk;
 
 pub use error::RunError;
+pub use follow::follow;
 pub use forecast::forecast;
 pub use inspect::inspect;
 pub use models::roll_back;

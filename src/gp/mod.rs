@@ -59,6 +59,7 @@ pub mod random;
 pub mod row_noise;
 pub mod scaling;
 pub mod sparse;
+pub mod team;
 pub mod warm;
 
 use thiserror::Error;
@@ -87,6 +88,12 @@ pub enum GpError {
     #[error("invalid value: {what}")]
     BadValue {
         /// Which parameter, and what is allowed.
+        what: String,
+    },
+    /// Another process of the same job failed.
+    #[error("{what}")]
+    Elsewhere {
+        /// Which of them.
         what: String,
     },
     /// The observer asked to stop.

@@ -75,6 +75,11 @@ pub trait Stage: Any + Debug + Send + Sync {
         None
     }
 
+    /// Why several processes cannot do it together, and what they can.
+    fn alone(&self) -> Option<String> {
+        None
+    }
+
     /// Estimated peak memory for so many rows and features, where it may take so many bytes.
     fn memory(&self, _demand: &Demand, _size: (u64, u64), _memory: u64) -> Option<Footprint> {
         None

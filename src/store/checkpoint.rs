@@ -95,7 +95,8 @@ impl CheckpointFile {
         let _ = fs::remove_file(path);
     }
 
-    fn to_bytes(&self) -> Result<Vec<u8>, String> {
+    /// As it is in a file.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
         let (trace_phases, mut tensors) = traces::encode(&self.traces);
         tensors.extend(self.state.iter().map(|(name, tensor)| (format!("{STATE}{name}"), tensor.clone())));
         let description = Description {
@@ -107,6 +108,11 @@ impl CheckpointFile {
         };
         let description = serde_json::to_string(&description).map_err(|error| error.to_string())?;
         encode(&KIND, description, &tensors)
+    }
+
+    /// From what another process has read; what is wrong with it otherwise.
+    pub fn received(bytes: &[u8]) -> Result<Self, String> {
+        Self::from_bytes(bytes).map_err(|error| error.detail(&KIND))
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, ContainerError> {

@@ -69,6 +69,7 @@ mod import_csv;
 mod inspect;
 mod locks;
 mod model_versions;
+mod mpi;
 mod naive;
 mod object_storage;
 mod orders;

@@ -2,7 +2,6 @@
 
 use ndarray::{Array2, ArrayView1, ArrayView2};
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
 use super::checkpoint::{Checkpoint, ParticleState};
 use super::frozen::{FrozenDraws, shown_rows};
@@ -19,6 +18,7 @@ use crate::gp::inducing::Choice;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
 use crate::gp::row_noise::RowNoise;
+use crate::gp::team::for_each_of;
 use crate::gp::warm::WarmStart;
 
 /// A fit that is under way.
@@ -205,7 +205,7 @@ impl<'a> DeepFit<'a> {
     pub(super) fn refresh_densities(&mut self) -> Result<(), GpError> {
         loop {
             let density = |(particle, chain): (usize, &Chain)| self.problem.target_of(particle).value(chain.xi());
-            let found: Result<Vec<DensityAt>, GpError> = self.chains.par_iter().enumerate().map(density).collect();
+            let found: Result<Vec<DensityAt>, GpError> = for_each_of(self.chains.iter().enumerate().collect(), density);
             match found {
                 Ok(densities) => {
                     self.chains.iter_mut().zip(densities).for_each(|(chain, at)| chain.refresh_density(at));
@@ -250,12 +250,11 @@ impl<'a> DeepFit<'a> {
             }
             let count = stretch.round.min(stretch.moves - done);
             let problem = &self.problem;
-            chains.par_iter_mut().zip(&mut generators).zip(&mut totals).enumerate().try_for_each(
-                |(particle, ((chain, rng), total))| {
-                    total.add(chain.run(&problem.target_of(particle), count, stretch.adapt, rng)?);
-                    Ok::<(), GpError>(())
-                },
-            )?;
+            let all = chains.iter_mut().zip(&mut generators).zip(&mut totals).enumerate().collect();
+            for_each_of(all, |(particle, ((chain, rng), total)): (usize, ((&mut Chain, _), &mut Moves))| {
+                total.add(chain.run(&problem.target_of(particle), count, stretch.adapt, rng)?);
+                Ok(())
+            })?;
             if stretch.passed(done + count) > stretch.passed(done) {
                 self.earlier.iter_mut().zip(&chains).for_each(|(kept, chain)| kept.push(chain.xi().to_vec()));
             }

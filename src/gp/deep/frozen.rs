@@ -1,7 +1,6 @@
 //! The frozen chains at the end of a fit: what they say about themselves, and when they have run long enough.
 
 use ndarray::Array2;
-use rayon::prelude::*;
 
 use super::checkpoint::{Checkpoint, ParticleState};
 use super::em::{DeepFit, Stretch};
@@ -11,6 +10,7 @@ use crate::eval::chains::{bulk_ess, split_rhat};
 use crate::gp::GpError;
 use crate::gp::observer::Observer;
 use crate::gp::random::{StreamKey, sample_without_replacement};
+use crate::gp::team::for_each_of;
 
 /// Rows at which predictions are followed.
 const SHOWN_ROWS: usize = 50;
@@ -157,14 +157,13 @@ impl DeepFit<'_> {
     /// What chains predict at some training rows, once more.
     pub(super) fn note_predictions(&mut self, chains: &[Chain]) -> Result<(), GpError> {
         let (problem, rows) = (&self.problem, &self.shown);
-        let means: Vec<Vec<f64>> = chains
-            .par_iter()
-            .enumerate()
-            .map(|(particle, chain)| match problem.means_at(particle, chain.xi(), rows) {
-                Err(error) if error.is_recoverable() => Ok(vec![f64::NAN; rows.len()]),
-                found => found,
-            })
-            .collect::<Result<_, _>>()?;
+        let means =
+            for_each_of(chains.iter().enumerate().collect(), |(particle, chain): (usize, &Chain)| {
+                match problem.means_at(particle, chain.xi(), rows) {
+                    Err(error) if error.is_recoverable() => Ok(vec![f64::NAN; rows.len()]),
+                    found => found,
+                }
+            })?;
         self.frozen.predictions.iter_mut().zip(means).for_each(|(all, means)| all.extend(means));
         Ok(())
     }

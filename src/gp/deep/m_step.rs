@@ -18,6 +18,7 @@ use crate::gp::neighbours::NeighbourLists;
 use crate::gp::observer::{Observer, TracePoint};
 use crate::gp::row_noise::{RowNoise, ScaledRows};
 use crate::gp::sparse::{Level, Penalty, State};
+use crate::gp::team::for_each_of;
 
 /// Moving the hyper-parameters a little in every M step is enough: the next one goes on from there.
 const STEPS: Settings = Settings { iterations: 6, tolerance: 1e-6 };
@@ -69,13 +70,10 @@ impl<'a> Held<'a> {
         let y = scaled.as_ref().map_or(self.y, |scaled| scaled.y.view());
         let covariances = self.covariances(hyper, scaled.as_ref())?;
         let level = Level { noise: self.noise.level(hyper.noise), jitter: self.jitter };
-        let mut members: Vec<Member<'_, TopRows<'_, '_>>> = covariances
-            .par_iter()
-            .map(|covariance| {
-                let state = State::with_penalty(covariance, y, inducing, level, self.penalty)?;
-                Ok(Member { covariance, state })
-            })
-            .collect::<Result<_, GpError>>()?;
+        let mut members = for_each_of(covariances.iter().collect(), |covariance: &TopRows<'_, '_>| {
+            let state = State::with_penalty(covariance, y, inducing, level, self.penalty)?;
+            Ok(Member { covariance, state })
+        })?;
         Choice { y, ..choice.clone() }.exchange(&mut members, steps, observer)?;
         Ok(members.first().map_or_else(Vec::new, |member| member.state.rows().to_vec()))
     }
@@ -116,10 +114,9 @@ impl Objective for MeanBound<'_, '_> {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
         let (held, inducing) = (self.held, self.inducing);
-        let all: Vec<(Evaluation, f64)> = (0..held.inputs.len())
-            .into_par_iter()
-            .map(|particle| held.top.objective(held, particle, &hyper, inducing))
-            .collect::<Result<_, _>>()?;
+        let particles = (0..held.inputs.len()).collect();
+        let all: Vec<(Evaluation, f64)> =
+            for_each_of(particles, |particle| held.top.objective(held, particle, &hyper, inducing))?;
         let count = all.len().max(1) as f64;
         let mut mean = Evaluation { value: 0.0, gradient: vec![0.0; theta.len()], jitter: 0.0 };
         let mut log_likelihood = 0.0;

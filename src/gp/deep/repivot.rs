@@ -12,6 +12,7 @@ use super::target::{LogDensity, Target};
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::sparse::Level;
+use crate::gp::team::for_each_of;
 
 /// By how much hidden layers may change at a row at the price of one unit of ξ, as shares of the correlation length above
 /// them. Which is best depends on how much the data say of the layers, so all are tried.
@@ -33,11 +34,10 @@ impl DeepProblem {
         drop(members);
         let (new, jitter) = raising(self.jitter, |jitter| self.anchored((&[], &pivots), jitter))?;
         let at_seen = self.hidden.list(&self.design, &self.rows, seen);
-        let moved: Vec<(Vec<Array2<f64>>, f64)> = all_xi
-            .par_iter()
-            .enumerate()
-            .map(|(particle, xi)| self.moved_to((&new, jitter), &at_seen, particle, xi))
-            .collect::<Result<_, GpError>>()?;
+        let moved: Vec<(Vec<Array2<f64>>, f64)> =
+            for_each_of(all_xi.iter().enumerate().collect(), |(particle, xi): (usize, &&mut Vec<Array2<f64>>)| {
+                self.moved_to((&new, jitter), &at_seen, particle, xi)
+            })?;
         let cost = moved.iter().map(|(_, cost)| cost).sum::<f64>() / moved.len().max(1) as f64;
         if cost > most || cost.is_nan() {
             return Ok(false);

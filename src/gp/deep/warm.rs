@@ -18,6 +18,7 @@ use crate::gp::random::StreamKey;
 use crate::gp::row_noise::RowNoise;
 use crate::gp::scaling::Rescaling;
 use crate::gp::sparse::{self, JITTER, SparseOptions};
+use crate::gp::team::for_each_of;
 use crate::gp::warm::{WarmStart, nearest_rows};
 
 /// By how much hidden layers may change at an anchor at the price of one unit of ξ, as shares of the correlation length
@@ -142,11 +143,8 @@ impl DeepFit<'_> {
         let usual: Vec<&[Array2<f64>]> = fits.iter().map(|fits| fits[USUAL.min(fits.len() - 1)].as_slice()).collect();
         self.problem.refresh_neighbours(self.options, self.key, &usual)?;
         let problem = &self.problem;
-        let best: Vec<Vec<Array2<f64>>> = fits
-            .into_par_iter()
-            .enumerate()
-            .map(|(particle, fits)| problem.likeliest(particle, fits))
-            .collect::<Result<_, GpError>>()?;
+        let fits = fits.into_iter().enumerate().collect();
+        let best = for_each_of(fits, |(particle, fits)| problem.likeliest(particle, fits))?;
         Ok(best.into_iter().map(|xi| Chain::new(xi.clone(), self.sampler().start(xi.len()))).collect())
     }
 }

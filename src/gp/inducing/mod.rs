@@ -15,6 +15,7 @@ use super::kernel::Covariance;
 use super::observer::{Observer, Progress, TracePoint};
 use super::random::{StreamKey, sample_without_replacement};
 use super::sparse::State;
+use super::team::for_each_of;
 use shortlist::largest;
 
 pub use gains::Gains;
@@ -68,11 +69,10 @@ impl Choice<'_> {
             if indices.is_empty() {
                 break;
             }
-            let mut lists: Vec<Shortlist> = members
-                .par_iter()
-                .zip(&all)
-                .map(|(member, gains)| Shortlist::new(member.covariance, &member.state, gains, &indices))
-                .collect::<Result<_, _>>()?;
+            let pairs = members.iter().zip(&all).collect();
+            let mut lists = for_each_of(pairs, |(member, gains): (&Member<'_, C>, &Gains)| {
+                Shortlist::new(member.covariance, &member.state, gains, &indices)
+            })?;
             let (end, first) = ((step + BATCH).min(count), step);
             while step < end {
                 if observer.interrupted() {
@@ -149,16 +149,17 @@ impl Choice<'_> {
         if !members.first().is_some_and(|member| member.state.penalty().by_rows()) {
             return Ok(true);
         }
-        members.par_iter_mut().try_for_each(|Member { covariance, state }| {
+        for_each_of(members.iter_mut().collect(), |Member { covariance, state }: &mut Member<'_, C>| {
             *state = State::with_penalty(*covariance, self.y, state.rows(), state.level(), state.penalty())?;
-            Ok::<(), GpError>(())
+            Ok(())
         })?;
         let after: f64 = members.iter().map(|member| member.state.objective()).sum();
         Ok(after > before.iter().map(State::objective).sum())
     }
 
     fn gains<C: Covariance>(&self, members: &[Member<'_, C>], tried: &[usize]) -> Result<Vec<Gains>, GpError> {
-        members.par_iter().map(|member| Gains::new(member.covariance, self.y, &member.state, tried)).collect()
+        let gains = |member: &Member<'_, C>| Gains::new(member.covariance, self.y, &member.state, tried);
+        for_each_of(members.iter().collect(), gains)
     }
 
     // Rows to try in a step, none of them chosen yet; `always` comes last.

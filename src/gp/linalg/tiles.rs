@@ -1,11 +1,13 @@
 //! Long sums over rows, cut by the data alone: tiles for the cache, leaves of tiles for the threads, a fixed tree over the leaves.
 
+use std::iter::Peekable;
 use std::ops::Range;
 
 use ndarray::{Array1, Array2};
 use rayon::prelude::*;
 
 use crate::gp::GpError;
+use crate::gp::team::{self, Slices, Team, exchanged};
 
 /// Rows of a tile in passes over training rows. A constant, so that sums do not depend on the machine.
 pub const TILE: usize = 512;
@@ -87,6 +89,26 @@ impl Leaves {
         Self { n, tiles, count, pairwise }
     }
 
+    // The leaves of one of several processes.
+    fn of_rank(&self, rank: usize, ranks: usize) -> Range<usize> {
+        rank * self.count / ranks..(rank + 1) * self.count / ranks
+    }
+
+    // The same as the fewest nodes that are added by themselves: whole subtrees, or single leaves.
+    fn nodes_of(&self, rank: usize, ranks: usize) -> Vec<Range<usize>> {
+        let Range { mut start, end } = self.of_rank(rank, ranks);
+        let mut nodes = Vec::new();
+        while start < end {
+            let mut size = 1;
+            while self.pairwise && start.is_multiple_of(2 * size) && start + 2 * size <= end {
+                size *= 2;
+            }
+            nodes.push(start..start + size);
+            start += size;
+        }
+        nodes
+    }
+
     fn rows(&self, leaf: usize) -> Range<usize> {
         let first = |leaf: usize| leaf * self.tiles / self.count;
         first(leaf) * TILE..(first(leaf + 1) * TILE).min(self.n)
@@ -104,18 +126,85 @@ pub(crate) fn sum_rows<A: RowSum>(
     work: impl Fn(Range<usize>) -> Result<A, GpError> + Sync,
 ) -> Result<A, GpError> {
     let leaves = Leaves::new(n, size);
+    if let Some(team) = team::current().filter(|_| leaves.count > 1) {
+        return sum_together(&team, &leaves, zero, &work);
+    }
     if leaves.pairwise {
         return subtree(&leaves, 0..leaves.count, &work);
     }
-    let mut parts: Vec<A> = (0..leaves.count)
+    let mut parts = in_order(&leaves, 0..leaves.count, &work)?;
+    let mut total = zero();
+    add_in_order(total.numbers(), parts.iter_mut().map(RowSum::numbers).collect());
+    Ok(total)
+}
+
+// Sums of leaves that are added in order.
+fn in_order<A: RowSum>(
+    leaves: &Leaves,
+    range: Range<usize>,
+    work: &(impl Fn(Range<usize>) -> Result<A, GpError> + Sync),
+) -> Result<Vec<A>, GpError> {
+    range
         .into_par_iter()
         // One by one: a thread that is done early can take what another has not begun.
         .with_max_len(1)
         .map(|leaf| work(leaves.rows(leaf)))
-        .collect::<Result<_, GpError>>()?;
+        .collect()
+}
+
+// The same sum in a team: every process has some leaves, which it adds as far as they are whole subtrees.
+fn sum_together<A: RowSum>(
+    team: &Team,
+    leaves: &Leaves,
+    zero: impl FnOnce() -> A,
+    work: &(impl Fn(Range<usize>) -> Result<A, GpError> + Sync),
+) -> Result<A, GpError> {
+    let (rank, ranks) = (team.comm.rank(), team.comm.size());
+    let nodes: Vec<Vec<Range<usize>>> = (0..ranks).map(|rank| leaves.nodes_of(rank, ranks)).collect();
+    let own = if leaves.pairwise {
+        nodes[rank].par_iter().map(|node| subtree(leaves, node.clone(), work)).collect()
+    } else {
+        in_order(leaves, leaves.of_rank(rank, ranks), work)
+    };
+    let agreed = team.before_exchange(own.is_ok());
+    let own: Vec<Vec<f64>> = own?.into_iter().map(|mut part| part.numbers().concat()).collect();
+    agreed?;
     let mut total = zero();
-    add_in_order(total.numbers(), parts.iter_mut().map(RowSum::numbers).collect());
+    let mut numbers = total.numbers();
+    let slices = Slices::new(numbers.iter().map(|part| part.len()).sum(), ranks);
+    let counts: Vec<usize> = nodes.iter().map(Vec::len).collect();
+    let all = exchanged(team, slices, &own, &counts, |parts| {
+        if leaves.pairwise {
+            let nodes: Vec<Range<usize>> = nodes.concat();
+            return finished(0..leaves.count, &mut nodes.iter().zip(parts).peekable());
+        }
+        let mut total = vec![0.0; parts.first().map_or(0, |part| part.len())];
+        for part in parts {
+            add_all(&mut total, part);
+        }
+        total
+    })?;
+    let mut rest = &all[..];
+    for part in &mut numbers {
+        let (own, others) = rest.split_at(part.len());
+        part.copy_from_slice(own);
+        rest = others;
+    }
     Ok(total)
+}
+
+// The sum of a subtree from those of nodes in it, which come in their order.
+fn finished<'a>(
+    range: Range<usize>,
+    nodes: &mut Peekable<impl Iterator<Item = (&'a Range<usize>, &'a [f64])>>,
+) -> Vec<f64> {
+    if let Some((_, part)) = nodes.next_if(|(node, _)| **node == range) {
+        return part.to_vec();
+    }
+    let middle = range.start + range.len() / 2;
+    let mut left = finished(range.start..middle, nodes);
+    add_all(&mut left, &finished(middle..range.end, nodes));
+    left
 }
 
 // The sum of a power of two of leaves: that of the left half plus that of the right one.
@@ -256,7 +345,8 @@ mod tests {
         let (n, width) = (5000, 2 * PIECE + 7);
         let work = |rows: Range<usize>| Ok((rows.len() as f64, vec![rows.len() as f64; width]));
         let (count, all) = sum_rows(n, width, || (0.0, vec![0.0; width]), work)?;
-        assert!(count == n as f64 && all.len() == width && all.iter().all(|value| *value == n as f64));
+        assert_eq!(bits(&[count]), bits(&[n as f64]));
+        assert_eq!(bits(&all), vec![(n as f64).to_bits(); width]);
         Ok(())
     }
 

@@ -1,15 +1,20 @@
 //! One model per fold: fits it, or goes on with a fit that was interrupted, and keeps what it leaves.
 
 use super::file::Provenance;
+use super::file::RowSummary;
 use super::memory::TrainingMemory;
+use super::model::TrainedModel;
 use super::observer::{Checkpoints, FitObserver};
-use super::{StartModel, Train, checkpoint, deep, model, publish, rows, warm};
+use super::{StartModel, Train, checkpoint, deep, model, publish, rows, together, warm};
+use crate::eval::folds::Fold;
+use crate::eval::transform::TransformName;
 use crate::gp::deep::Checkpoint;
+use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
 use crate::stages::ingest::TargetOption;
 use crate::stages::job::{Record, Task};
-use crate::stages::{Collecting, Context, Job, Output, Stage as _, StageError, Work, lost};
+use crate::stages::{Collecting, Context, Job, Models, Output, Stage as _, StageError, Work, lost};
 use crate::store::input::{SourceFile, sha256_file};
 use crate::store::model::{InputDigest, TrainingSummary};
 use crate::store::{
@@ -24,36 +29,22 @@ const TRACES: &str = "traces.parquet";
 
 /// Fits the model of a fold.
 pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
-    let Output::Models(own) = context.output(context.id)? else { return Err(lost(context.id)) };
-    let start = own.start.as_ref().and_then(|start| Some((start.file.as_ref()?, start.path.as_path())));
-    let folds = context.folds_of(&stage.input)?;
-    let table = folds.source.load(job.record)?;
-    let table = match start {
-        Some((file, path)) => Rc::new(warm::in_order(&table, file, path)?),
-        None => table,
-    };
-    if let Some(StartModel { file: None, path, .. }) = &own.start {
-        return Err(warm::gone(path));
-    }
-    say_start(stage, own.start.as_ref(), job)?;
-    // What it comes to after a start, for the streams and for the reader.
-    let effective = if start.is_some() { stage.started() } else { stage.clone() };
-    let options = effective.key_options();
+    let table = context.folds_of(&stage.input)?.source.load(job.record)?;
     let number = job.task.fold.map_or(0, |(fold, _)| fold);
-    let all_folds = folds.all()?;
-    let fold = &all_folds[number as usize];
+    let inputs = FoldInputs::new(stage, context, table, number)?;
+    let FoldInputs { own, start, table, effective, .. } = &inputs;
+    let start = *start;
+    say_start(stage, own.start.as_ref(), job)?;
+    let options = effective.key_options();
+    let fold = inputs.fold();
     let path = CheckpointFile::path(&job.record.results, &job.key.hash);
     let earlier = if stage.method.is_deep() { earlier(job, &path)? } else { None };
     let checkpoints = Checkpoints { path, key: job.key.hash.clone(), origin: job.origin.clone() };
     let (file, resume) = earlier.unzip();
-    let needs = TrainingMemory::new(&effective, fold.train.len() as u64, table.features.ncols() as u64);
-    let mut observer = FitObserver::new(job, checkpoints, file, needs);
-    // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
-    let stream =
-        StreamKey::new(context.seed).with(&effective.stream_options().to_string()).with_index(u64::from(number));
-    let beginning = start.map(|(file, path)| warm::begin(stage, file, path)).transpose()?;
-    let transform = folds.source.stage.target.as_ref().map(TargetOption::transform).unwrap_or_default();
-    let outcome = model::fit((stage, beginning), (&table, transform), fold, &stream, resume, &mut observer);
+    let needs = TrainingMemory::new(effective, fold.train.len() as u64, table.features.ncols() as u64);
+    let key = job.key.hash.clone();
+    let mut observer = FitObserver::new(job, checkpoints, file.clone(), needs);
+    let outcome = together::lead((number, &inputs), context, (resume, file), &key, &mut observer);
     observer.spans.end_phases();
     let FitObserver { traces, kept, failure, .. } = observer;
     if let Some(error) = failure {
@@ -64,7 +55,7 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
         error => error,
     })?;
     let (record, train) = (&*job.record, &fold.train);
-    let summary = summary(context, record, job.task, &table, train.len());
+    let summary = summary(context, record, job.task, table, train.len());
     let mut file = model.to_file(Provenance { rows: &rows_seen, summary, options });
     if stage.can_start() {
         let work = stage.keys(context, &stage.key_options())?;
@@ -76,7 +67,7 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let likelihood = likelihood.map_or_else(String::new, |likelihood| format!(", log-likelihood {likelihood:.2}"));
     let ended = if stage.method.is_deep() { deep::ended(&effective.em, &traces) } else { String::new() };
     let outcome = format!("{} rows{likelihood}{ended}", train.len());
-    let mut warnings = rows::warnings(&table, train);
+    let mut warnings = rows::warnings(table, train);
     warnings.extend(model.warnings());
     if let Some((file, path)) = start
         && !warm::begin(stage, file, path)?.fits(&model.feature_names, model.transform)
@@ -84,7 +75,7 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
         warnings.push(warm::FROM_SCRATCH.to_owned());
     }
     warnings.extend(deep::skipped_warning(traces.iter().map(|row| row.phase.as_str())));
-    let sampling = model.sampling_warnings(&effective);
+    let sampling = model.sampling_warnings(effective);
     let chains: Map<String, Json> =
         model.chain_metrics().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
     let chains = if chains.is_empty() { Json::Null } else { json!({ "rows": train.len(), "metrics": chains }) };
@@ -93,6 +84,61 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
         outcome,
         notes: json!({ "warnings": warnings, "sampling": sampling, "chains": chains }),
     })
+}
+
+/// A model, and what its file says of its rows.
+pub type FittedFold = (TrainedModel, RowSummary);
+
+/// What the model of a fold is fitted to.
+pub struct FoldInputs<'a> {
+    pub stage: &'a Train,
+    own: &'a Models,
+    start: Option<(&'a ModelFile, &'a Path)>,
+    table: Rc<InputTable>,
+    folds: Rc<Vec<Fold>>,
+    number: usize,
+    // What the options come to after a start, for the streams and for the reader.
+    effective: Train,
+    stream: StreamKey,
+    transform: TransformName,
+}
+
+impl<'a> FoldInputs<'a> {
+    pub fn new(
+        stage: &'a Train,
+        context: &'a Context<'_>,
+        table: Rc<InputTable>,
+        number: u32,
+    ) -> Result<Self, StageError> {
+        let Output::Models(own) = context.output(context.id)? else { return Err(lost(context.id)) };
+        let start = own.start.as_ref().and_then(|start| Some((start.file.as_ref()?, start.path.as_path())));
+        let folds = context.folds_of(&stage.input)?;
+        let table = match start {
+            Some((file, path)) => Rc::new(warm::in_order(&table, file, path)?),
+            None => table,
+        };
+        if let Some(StartModel { file: None, path, .. }) = &own.start {
+            return Err(warm::gone(path));
+        }
+        let effective = if start.is_some() { stage.started() } else { stage.clone() };
+        // Keyed by the options that matter, not by the case's name: cases that differ in nothing share their model.
+        let stream =
+            StreamKey::new(context.seed).with(&effective.stream_options().to_string()).with_index(u64::from(number));
+        let transform = folds.source.stage.target.as_ref().map(TargetOption::transform).unwrap_or_default();
+        let (folds, number) = (folds.all()?, number as usize);
+        Ok(Self { stage, own, start, table, folds, number, effective, stream, transform })
+    }
+
+    fn fold(&self) -> &Fold {
+        &self.folds[self.number]
+    }
+
+    /// Trains the model.
+    pub fn fit(&self, resume: Option<Checkpoint>, observer: &mut dyn Observer) -> Result<FittedFold, StageError> {
+        let beginning = self.start.map(|(file, path)| warm::begin(self.stage, file, path)).transpose()?;
+        let (stage, table) = ((self.stage, beginning), (&*self.table, self.transform));
+        model::fit(stage, table, self.fold(), &self.stream, resume, observer)
+    }
 }
 
 /// Says what training starts from, where that was asked for.

@@ -19,6 +19,7 @@ mod predictor;
 mod publish;
 mod rows;
 mod tensors;
+mod together;
 mod warm;
 mod warnings;
 
@@ -26,6 +27,7 @@ pub use calibration::{Calibrate, FOLDS as CALIBRATION_FOLDS};
 pub use model::TrainedModel;
 pub use options::{Method, Train};
 pub use prediction::{OnScale, TargetPrediction};
+pub use together::{TeamOrder, decline, follow};
 pub use warm::StartModel;
 
 use super::cost;
@@ -140,6 +142,10 @@ impl Stage for Train {
 
     fn targets(&self) -> Vec<(&Path, bool)> {
         self.publish.iter().map(|publish| (publish.path(), false)).collect()
+    }
+
+    fn alone(&self) -> Option<String> {
+        together::refusal(self)
     }
 
     fn memory(&self, _: &Demand, size: (u64, u64), memory: u64) -> Option<Footprint> {

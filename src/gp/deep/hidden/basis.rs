@@ -180,13 +180,11 @@ impl<'a> BasisPanels<'a> {
 
     /// The basis at these rows, `[r]`.
     pub fn panel(&self) -> &[Lane] {
-        match self.basis {
-            Basis::Held(panels) => panels.panel(self.now),
-            _ => {
-                let anchors = self.basis.anchors();
-                &self.block[self.now % ROW_TILE / LANES * anchors..][..anchors]
-            }
+        if let Basis::Held(panels) = self.basis {
+            return panels.panel(self.now);
         }
+        let anchors = self.basis.anchors();
+        &self.block[self.now % ROW_TILE / LANES * anchors..][..anchors]
     }
 
     /// What comes after them, if it is in memory: `[r]`.
