@@ -1,8 +1,8 @@
 //! Squared distances in single precision, sixteen points side by side: the first look of a search for neighbours.
 //!
 //! Where the processor has instructions for sixteen numbers at once, they are called by name: which of sixteen distances are
-//! small is one instruction there, and the compiler makes dozens of it. What is found does not depend on that: the
-//! instructions round alike, and a search has room for rounding.
+//! small is one instruction there, and the compiler makes dozens of it. What is found does not depend on that: sums may be
+//! rounded in another order, and a search has room for rounding.
 
 use super::candidates::NearCandidates;
 use super::processor::for_this_processor;
@@ -164,7 +164,7 @@ mod wide {
         }
     }
 
-    // The other looks: three sums, of which none waits for another.
+    // The other looks: four sums, of which none waits for another.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn add_others(query: &[[f32; LOOK]], points: &[LookedAt], mut a: __m512) -> __m512 {
