@@ -36,12 +36,13 @@ pub fn check_address_space(threads: usize) -> Result<(), String> {
     if let Some(limit) = rustix::process::getrlimit(rustix::process::Resource::As).current {
         let needed = (512 + 160 * threads.min(8) as u64 + 80 * threads.saturating_sub(8) as u64) << 20;
         if limit < needed {
-            return Err(format!(
-                "the address space is limited to {}, and {threads} thread(s) of work need {}: raise the limit (`ulimit -v`), or \
-                 give fewer with `--threads`",
-                crate::text::bytes(limit),
-                crate::text::bytes(needed)
-            ));
+            let (limit, needed) = (crate::text::bytes(limit), crate::text::bytes(needed));
+            let (who, advice) = match threads {
+                0 => ("the program needs".to_owned(), ""),
+                _ => (format!("{threads} thread(s) of work need"), ", or give fewer with `--threads`"),
+            };
+            let limited = format!("the address space is limited to {limit}, and {who} {needed}");
+            return Err(format!("{limited}: raise the limit (`ulimit -v`){advice}"));
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -57,9 +58,10 @@ def command(*words):
     return [str(Path(PROGRAM).resolve()), *words]
 
 
-def call(directory, *words, check=False):
+def call(directory, *words, check=False, environment=None):
     """Runs the program; its exit code, output and messages."""
-    done = subprocess.run(command(*words), cwd=directory, capture_output=True, text=True, errors="replace")
+    around = {**os.environ, **(environment or {})}
+    done = subprocess.run(command(*words), cwd=directory, capture_output=True, text=True, errors="replace", env=around)
     if check and done.returncode != 0:
         sys.exit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done
@@ -108,10 +110,10 @@ def table(path):
     return digest(sorted(repr(row) for row in data.select(columns).to_pylist()))
 
 
-def contents(directory, pipeline="work"):
+def contents(directory, pipeline="work", results="results"):
     """What a finished run of the pipeline left: the latest file of every table, models, scores."""
     found = {}
-    results = directory / "results"
+    results = directory / results
     for partition in sorted(results.glob(f"*/pipeline={pipeline}")):
         files = sorted(partition.rglob("*.parquet"), key=lambda path: path.name)
         if files and partition.parent.name not in ("timings",):
@@ -134,3 +136,41 @@ def leftovers(directory):
     drafts = directory / "results" / "cache" / "drafts"
     names = [str(path.relative_to(directory)) for path in directory.rglob("*.tmp")]
     return sorted(names + [str(path.relative_to(directory)) for path in drafts.glob("*")])
+
+
+class Store:
+    """Object storage on this machine: moto, with an empty bucket called `bucket`."""
+
+    def __init__(self):
+        from moto.server import ThreadedMotoServer
+
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        self.server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        self.server.start()
+        host, port = self.server.get_host_and_port()
+        keys = {"AWS_ACCESS_KEY_ID": "TESTKEYID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+        self.environment = {**keys, "AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": f"http://{host}:{port}"}
+        os.environ.update(keys)
+        import boto3
+
+        self.client = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
+        self.client.create_bucket(Bucket="bucket")
+
+    def tags(self):
+        """What tells the contents of every object."""
+        found = self.client.list_objects_v2(Bucket="bucket").get("Contents", [])
+        return {one["Key"]: one["ETag"] for one in found}
+
+    def get(self, key):
+        return self.client.get_object(Bucket="bucket", Key=key)["Body"].read()
+
+    def put(self, key, body):
+        self.client.put_object(Bucket="bucket", Key=key, Body=body)
+
+    def remove(self, key):
+        self.client.delete_object(Bucket="bucket", Key=key)
+
+    def clear(self, *beginnings):
+        for key in self.tags():
+            if key.startswith(beginnings):
+                self.remove(key)

@@ -3,6 +3,14 @@
 use crate::text::cell;
 use std::fmt::Write as _;
 
+/// The narrowest terminal that people have.
+const COLUMNS: usize = 80;
+
+/// Whether no line of a text is wider than that.
+pub fn fits(text: &str) -> bool {
+    text.lines().all(|line| line.chars().count() <= COLUMNS)
+}
+
 /// A table; the first `left` columns are flush left, the others, numbers mostly, flush right.
 #[derive(Debug, Default)]
 pub struct Grid {

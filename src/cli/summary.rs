@@ -1,6 +1,6 @@
 //! What a run prints when it is done: the headline metrics of every case, and where the tables are.
 
-use super::grid::Grid;
+use super::grid::{Grid, fits};
 use crate::engine::{Plan, Shard, Summary};
 use crate::eval::metrics::{METRICS, Metric};
 use crate::stages::ingest::Ingest;
@@ -9,9 +9,6 @@ use crate::text::cell;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-
-/// The narrowest terminal that people have.
-const COLUMNS: usize = 80;
 
 /// The headline metrics of every case, and where the tables are.
 pub fn describe(plan: &Plan, summary: &Summary) -> String {
@@ -67,7 +64,7 @@ pub(super) fn table(stage: &str, titles: &[String], rows: &[(&str, Vec<String>)]
         grid.to_text(0)
     };
     let text = beside(true);
-    if text.lines().all(|line| line.chars().count() <= COLUMNS) {
+    if fits(&text) {
         return text;
     }
     let (mut out, narrow) = (String::new(), beside(false));
@@ -152,7 +149,7 @@ mod tests {
         let long = table("metrics", &titles, &[(label, numbers()), ("default", numbers())]);
         assert_eq!(long.lines().filter(|line| *line == label).count(), 1);
         for line in short.lines().chain(long.lines()) {
-            assert!(line.chars().count() <= COLUMNS, "{line}");
+            assert!(fits(line), "{line}");
         }
     }
 

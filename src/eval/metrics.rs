@@ -124,10 +124,12 @@ pub const METRICS: &[Metric] = &[
         ..lower("rmse", "root mean squared error", |p| mse(p).map(f64::sqrt))
     },
     Metric { headline: Some(3), ..lower("mae", "mean absolute error", mae) },
-    Metric { caption: Some("MNLL"), ..lower("mnll", "mean negative log-likelihood", mnll) },
+    // It says nothing of intervals, and ranks models otherwise than `nlpd` does: only where it is asked for.
+    lower_beside("mnll", "mean negative log-likelihood", mnll),
     Metric {
         headline: Some(5),
         printed: Some((3, "NLPD")),
+        caption: Some("NLPD"),
         ..lower("nlpd", "negative log predictive density", |p| over_rows(p, |row| row.nlpd(row.std)))
     },
     Metric {

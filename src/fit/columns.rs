@@ -4,6 +4,7 @@ use super::reason::{OmittedColumn, Reason, later_rows};
 use crate::eval::transform::TransformName;
 use crate::features::spec::ONE_HOT;
 use crate::features::{ColumnKind, Missing};
+use crate::import::{PANDAS_INDEX, is_called_key};
 use crate::store::input::{
     ColumnInfo, ColumnQuality, DeclaredColumn, LARGEST, SMALLEST, check_unique_keys, inferred_kind, is_key, is_number,
 };
@@ -21,8 +22,6 @@ const FEWEST_FOR_KEY: usize = 20;
 const MOST_ROWS_OF_TEXT: u64 = 2_000_000;
 /// What `import` calls the numbers that it gives to rows.
 const COUNTED: &str = "row_id";
-/// What pandas calls an index that has no name.
-const PANDAS_INDEX: &str = "__index_level_";
 /// Feature and target that agree more closely than this are the same thing in other units.
 const SAME_BUT_FOR_UNITS: f64 = 0.999_999;
 
@@ -304,23 +303,6 @@ fn is_date(text: &str) -> bool {
     text.len() >= pattern.len() && text.as_bytes().iter().zip(pattern).all(digits)
 }
 
-/// `id`, `row_id`, `customerId`, `key`, `uuid`, …
-fn is_called_key(name: &str) -> bool {
-    let mut words: Vec<String> = vec![String::new()];
-    let mut before = ' ';
-    for c in name.chars() {
-        if !c.is_alphanumeric() || (c.is_uppercase() && before.is_lowercase()) {
-            words.push(String::new());
-        }
-        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
-            word.extend(c.to_lowercase());
-        }
-        before = c;
-    }
-    words.iter().any(|word| ["id", "key", "uuid", "guid", "rowid", "index"].contains(&word.as_str()))
-        || name.starts_with(PANDAS_INDEX)
-}
-
 /// What is worth a second look in a feature.
 fn note(name: &str, column: &ArrayView1<'_, f64>, table: &InputTable) -> Option<String> {
     let target = table.target.as_ref()?;
@@ -373,16 +355,6 @@ fn abbreviate(features: &[String], columns: &[ColumnInfo]) -> Vec<String> {
 mod tests {
     use super::*;
     use arrow::datatypes::DataType;
-
-    #[test]
-    fn names_of_keys() {
-        for key in ["id", "ID", "row_id", "customerId", "order key", "UUID", "__index_level_0__", "id_1"] {
-            assert!(is_called_key(key), "{key}");
-        }
-        for other in ["width", "idle", "keys_pressed", "monkey", "humidity", "indexed", "x"] {
-            assert!(!is_called_key(other), "{other}");
-        }
-    }
 
     #[test]
     fn numbered_columns_become_a_pattern() {

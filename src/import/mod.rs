@@ -7,6 +7,7 @@ mod array;
 mod assemble;
 mod csv;
 mod idx;
+mod key;
 mod npy;
 mod npz;
 mod source;
@@ -21,6 +22,7 @@ use crate::store::{StoreError, Written, write_parquet};
 use crate::tables::TableError;
 use assemble::{RowBlock, assemble};
 pub use csv::CsvOptions;
+pub use key::{PANDAS_INDEX, is_called_key};
 pub use source::FileFormat;
 
 /// Columns beyond this number are a mistake in a header sooner than data for a model.

@@ -61,9 +61,11 @@ fn text_width(text: &str) -> f64 {
     5.9 * text.chars().count() as f64
 }
 
+/// A text that ends: without what it says in brackets, where that is enough.
 fn shortened(text: &str, longest: usize) -> String {
-    if text.chars().count() <= longest {
-        return text.to_owned();
+    let without = text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")).map(|(text, _)| text);
+    if let Some(whole) = [Some(text), without].into_iter().flatten().find(|text| text.chars().count() <= longest) {
+        return whole.to_owned();
     }
     let start: String = text.chars().take(longest.saturating_sub(1)).collect();
     format!("{start}…")

@@ -91,6 +91,11 @@ pub fn method_name(method: &str) -> &str {
     }
 }
 
+/// Whether a method is there to be beaten.
+pub fn is_baseline(method: &str) -> bool {
+    method_name(method).ends_with("(baseline)")
+}
+
 /// Mean and sample standard deviation of some numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanStd {

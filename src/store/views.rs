@@ -12,9 +12,11 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
+use super::guard::guarded;
 use super::object::is_address;
 use super::parquet_out::write_parquet;
-use super::{ResultsDir, StoreError, sweep, write_atomic};
+use super::record::Manifest;
+use super::{ResultsDir, RunId, StoreError, sweep, write_atomic};
 use crate::eval::metrics::{Metric, headline, of_chains, of_drift, of_predictions};
 use crate::tables::TableKind;
 
@@ -71,7 +73,7 @@ pub fn live_views(results: &ResultsDir) -> Result<String, StoreError> {
     };
     let mut text = LIVE_HEADER.to_owned();
     for kind in TableKind::ALL {
-        let schema = columns(kind, &results.table_dir(kind));
+        let schema = columns(results, kind);
         write_parquet(&results.place(&results.table_dir(kind).join(EMPTY)), &schema, &[], [])?;
         let names = schema.fields().iter().map(|field| field.name().replace('"', "\"\""));
         let names: Vec<String> = names.chain(["pipeline", "run_date"].map(str::to_owned)).collect();
@@ -88,7 +90,7 @@ pub fn live_views(results: &ResultsDir) -> Result<String, StoreError> {
 }
 
 /// The columns of a table, and those more that any of its files has: predictions have quantiles.
-fn columns(kind: TableKind, table: &Path) -> SchemaRef {
+fn columns(results: &ResultsDir, kind: TableKind) -> SchemaRef {
     let schema = kind.schema();
     if kind != TableKind::Predictions {
         return schema;
@@ -97,18 +99,31 @@ fn columns(kind: TableKind, table: &Path) -> SchemaRef {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect::<Vec<_>>()
     };
-    let files = below(table.to_owned()).into_iter().flat_map(below).flat_map(below);
-    let read = |path: PathBuf| {
-        let metadata = ArrowReaderMetadata::load(&File::open(path).ok()?, ArrowReaderOptions::default()).ok()?;
+    let files = below(results.table_dir(kind)).into_iter().flat_map(below).flat_map(below);
+    let read = |path: &Path| {
+        let file = File::open(path).ok()?;
+        let metadata = guarded(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())).ok()?;
         Some(Arc::clone(metadata.schema()))
     };
     let mut more: BTreeMap<String, Arc<Field>> = BTreeMap::new();
-    for found in files.filter(|path| path.extension().is_some_and(|end| end == "parquet")).filter_map(read) {
-        let unknown = found.fields().iter().filter(|field| schema.field_with_name(field.name()).is_err());
-        more.extend(unknown.map(|field| (field.name().clone(), Arc::clone(field))));
+    for path in files.filter(|path| path.extension().is_some_and(|end| end == "parquet")) {
+        let Some(found) = read(&path) else { continue };
+        let is_new = |name: &str| schema.field_with_name(name).is_err() && !more.contains_key(name);
+        let new: Vec<_> = found.fields().iter().filter(|field| is_new(field.name())).map(Arc::clone).collect();
+        // A name that nobody else has may be one in which a bit has flipped.
+        if !new.is_empty() && !is_damaged(results, &path) {
+            more.extend(new.into_iter().map(|field| (field.name().clone(), field)));
+        }
     }
     let fields: Vec<Arc<Field>> = schema.fields().iter().cloned().chain(more.into_values()).collect();
     Arc::new(Schema::new(fields))
+}
+
+/// Whether a table's file is not as its run has written it. Of a run without a manifest nobody knows.
+fn is_damaged(results: &ResultsDir, path: &Path) -> bool {
+    let id = path.file_stem().and_then(|name| name.to_str()?.parse::<RunId>().ok());
+    let checked = id.map(|id| Manifest::load(results, &id).and_then(|manifest| manifest.check_file(path)));
+    matches!(checked, Some(Err(StoreError::Invalid { .. })))
 }
 
 /// A path whose `*`, `?` and `[` stand for themselves in a pattern.

@@ -1,5 +1,6 @@
 //! Training that knows when to stop: by the figures of its chains, by a budget of time, and the same after an interruption.
 
+use crate::gp_deep_gradient::neighbour_start;
 use crate::gp_deep_start::quick_sparse;
 use crate::naive::deep::{aca, hmc, pcn};
 use crate::naive::regression;
@@ -17,6 +18,8 @@ use stride_pipe::gp::random::StreamKey;
 struct Clocked {
     traces: Vec<TracePoint>,
     checkpoints: Vec<Checkpoint>,
+    /// Traces that there were at each checkpoint.
+    marks: Vec<usize>,
     looks: AtomicU64,
 }
 
@@ -28,6 +31,7 @@ impl Observer for Clocked {
     fn phase(&mut self, _phase: Phase) {}
     fn checkpoint(&mut self, state: &Checkpoint) {
         self.checkpoints.push(state.clone());
+        self.marks.push(self.traces.len());
     }
     fn seconds(&self) -> f64 {
         self.looks.fetch_add(1, Ordering::Relaxed) as f64
@@ -70,7 +74,7 @@ const NEVER: Until = Until { rhat: 1.000_000_1, ess: 1e9 };
 #[test]
 fn interrupted_it_ends_the_same() {
     let budget = TimeBudget::parse("8s");
-    for em in [
+    let ems = [
         EmOptions { iterations: Some(20), until: Some(NEVER), time_budget: budget, ..EmOptions::default() },
         EmOptions { iterations: Some(20), time_budget: budget, draws: 3, ..EmOptions::default() },
         EmOptions {
@@ -79,14 +83,20 @@ fn interrupted_it_ends_the_same() {
             draws: 2,
             ..EmOptions::default()
         },
-    ] {
-        let options = options(&em);
+    ];
+    let short = EmOptions { iterations: Some(4), ..EmOptions::default() };
+    let mut by_neighbours = DeepOptions { start: neighbour_start(Kernel::Matern52, 6), ..options(&short) };
+    by_neighbours.em.objective = None;
+    for options in ems.iter().map(options).chain([by_neighbours]) {
         let (whole, said) = run(&options, None);
         assert!(said.checkpoints.len() >= 3, "{options:?}");
         for (number, state) in said.checkpoints.iter().enumerate() {
             let (resumed, later) = run(&options, Some(state.clone()));
             assert_eq!(resumed.parts(), whole.parts(), "from {number}, {options:?}");
             assert_eq!(later.checkpoints, said.checkpoints[number + 1..], "from {number}");
+            // As text: what is not known is NaN.
+            let rest = &said.traces[said.marks[number]..];
+            assert_eq!(format!("{:?}", later.traces), format!("{rest:?}"), "from {number}, {options:?}");
         }
     }
 }

@@ -81,6 +81,11 @@ fn zeros_in_front_of_a_key_stay() {
         // Anything else is a number.
         assert!(batch.column_by_name("month").unwrap().data_type().is_integer());
     }
+    // What is called as a key is one, also when nobody says so.
+    sandbox.run("import ids.csv -o ids.parquet").succeeded();
+    let batch = open_batches(&sandbox.path("ids.parquet")).unwrap().1.next().unwrap().unwrap();
+    assert_eq!(text(batch.column_by_name("id").unwrap()), ["007", "7", "010"]);
+    assert!(batch.column_by_name("month").unwrap().data_type().is_integer());
     sandbox.write("ids.csv", "id,y\n70,1\n0,2\n-3,3\n");
     sandbox.run("import ids.csv -o ids.parquet --key id").succeeded();
     let batch = open_batches(&sandbox.path("ids.parquet")).unwrap().1.next().unwrap().unwrap();

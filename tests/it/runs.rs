@@ -60,7 +60,11 @@ fn list_show_and_diff() {
     let ids = ids(&sandbox);
     let _guard = filters();
     assert_snapshot!("runs_list", sandbox.run("runs list").succeeded().stdout);
-    assert_snapshot!("runs_show", sandbox.run(&format!("runs show {}", ids[0])).succeeded().stdout);
+    let shown = sandbox.run(&format!("runs show {}", ids[0])).succeeded().stdout;
+    let metrics: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("metrics")).collect();
+    let widest = metrics.iter().take_while(|line| !line.starts_with("stage")).map(|line| line.chars().count()).max();
+    assert!(widest.is_some_and(|widest| widest <= 80), "{shown}");
+    assert_snapshot!("runs_show", shown);
     assert_snapshot!("runs_diff", sandbox.run(&format!("runs diff {} {}", ids[0], ids[1])).succeeded().stdout);
     let same = sandbox.run("runs diff last last").succeeded().stdout;
     assert!(same.contains("are the same") && same.contains("crps"), "{same}");

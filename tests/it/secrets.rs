@@ -146,6 +146,13 @@ fn a_name_from_the_environment_is_pointed_out() {
     sandbox.write("s.yaml", &SMALL.replace("name: small", "name: 'job-${env.STRIDE_SECRET}'"));
     let seen = run(&sandbox, "nightly", "validate s.yaml").succeeded();
     assert!(seen.stdout.contains("warning: s.yaml:2:7: `name` comes from the environment"), "{}", seen.stdout);
+    // The records of its files lead to them all the same.
+    run(&sandbox, "nightly", "run s.yaml --quiet").succeeded();
+    for command in ["runs list", "runs show last"] {
+        let ran = sandbox.run(command).succeeded();
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains("job-nightly") && !said.contains("are gone"), "{said}");
+    }
     let plain = run(&sandbox, "nightly", "validate small.yaml").succeeded();
     assert!(!plain.stdout.contains("warning"), "{}", plain.stdout);
 }

@@ -2,7 +2,7 @@
 
 use super::{Where, mean_std, to_the_second};
 use crate::cli::exit::Failure;
-use crate::cli::grid::Grid;
+use crate::cli::grid::{Grid, fits};
 use crate::cli::print;
 use crate::store::history::{MetricSummary, Run, phase_costs, read_events, summaries};
 use crate::store::{Manifest, StoreError};
@@ -11,7 +11,7 @@ use clap::Args as ClapArgs;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Cases side by side; more do not fit a screen.
+/// Cases side by side at most.
 const ABREAST: usize = 4;
 
 /// Arguments of `runs show`.
@@ -84,7 +84,7 @@ fn provenance(manifest: &Manifest) -> String {
     out
 }
 
-/// Metrics down, cases across, a few at a time.
+/// Metrics down, cases across, as many at a time as fit a terminal.
 fn metrics(rows: &[MetricSummary]) -> String {
     let mut out = String::new();
     let stages: BTreeSet<&str> = rows.iter().map(|row| row.stage.as_str()).collect();
@@ -98,7 +98,7 @@ fn metrics(rows: &[MetricSummary]) -> String {
                 }
             }
         }
-        for some in cases.chunks(ABREAST) {
+        let table = |some: &[&str]| {
             let mut grid = Grid::new([stage].iter().chain(some).copied(), 1);
             for name in &names {
                 let cell = |case: &&str| {
@@ -107,7 +107,14 @@ fn metrics(rows: &[MetricSummary]) -> String {
                 };
                 grid.push([(*name).to_owned()].into_iter().chain(some.iter().map(cell)));
             }
-            let _ = write!(out, "\n{}", grid.to_text(0));
+            grid.to_text(0)
+        };
+        let mut rest = cases.as_slice();
+        while !rest.is_empty() {
+            let fitting = (2..=ABREAST.min(rest.len())).rev().find(|count| fits(&table(&rest[..*count])));
+            let (some, others) = rest.split_at(fitting.unwrap_or(1));
+            let _ = write!(out, "\n{}", table(some));
+            rest = others;
         }
     }
     out

@@ -11,7 +11,7 @@ use super::target::LogDensity;
 use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::neighbours::rounding_variance;
-use crate::gp::observer::{Observer, Phase, Progress, TracePoint};
+use crate::gp::observer::{Observer, Phase, Progress, Recorder, TracePoint};
 use crate::gp::warm::WarmStart;
 
 /// Steps of the climb between two looks at neighbours and hyper-parameters.
@@ -34,7 +34,12 @@ impl DeepFit<'_> {
             return Ok(());
         }
         let rows = (x, y, &self.problem.noise);
-        let (kernel, mut hyper) = start.top(rows, &self.problem.start, self.key, observer)?;
+        let (kernel, mut hyper) = if first {
+            start.top(rows, &self.problem.start, self.key, observer)?
+        } else {
+            // What was traced then is with the checkpoint.
+            start.top(rows, &self.problem.start, self.key, &mut Recorder::new(observer))?
+        };
         if self.options.layers.architecture == Architecture::Convolution {
             // Local lengths start at the fitted one; that of the layer is a multiple of them.
             hyper.lengths[0] /= self.problem.design.start_length;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder};
 
-use super::{ImportOptions, MOST_COLUMNS, Piece, Refusal};
+use super::{ImportOptions, MOST_COLUMNS, Piece, Refusal, is_called_key};
 use crate::store::StoreError;
 use guess::{ColumnType, Guess, parse_bool, parse_float, parse_int};
 use scan::{Field, Scanner};
@@ -80,7 +80,8 @@ fn parse(path: &Path, text: &str, delimiter: u8, options: &ImportOptions) -> Res
     let chosen = choose(path, &names, &options.only)?;
     let (rows, mut guesses) = look(body.clone(), names.len(), &options.csv).map_err(refuse)?;
     let key = options.names.iter().find(|(_, new)| *new == options.key).map_or(&options.key, |(old, _)| old);
-    names.iter().zip(&mut guesses).filter(|(name, _)| *name == key).for_each(|(_, guess)| guess.keep_zeros());
+    let identifies = |name: &String| name == key || is_called_key(name);
+    names.iter().zip(&mut guesses).filter(|(name, _)| identifies(name)).for_each(|(_, guess)| guess.keep_zeros());
     if rows == 0 {
         return Err(refuse(Refusal::new("there are no rows, only names", "if the first line is a row: `--no-header`")));
     }

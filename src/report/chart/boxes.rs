@@ -18,9 +18,11 @@ pub fn spread_chart(cases: &[(usize, &str, &PredictionCounts)]) -> Option<Markup
     let (low, high) = range(values, true);
     let height = 72.0 + 52.0 * known.len() as f64;
     let slots = Domain::At((known.len() as f64 - 0.5, -0.5), false, Vec::new());
+    let named = cases.first().filter(|(_, _, predicted)| predicted.target.is_some());
+    let label = named.map(|(_, _, predicted)| predicted.of_target("predictive sd of"));
     let mut plot = Plot::sized(
         (320.0, height.max(180.0)),
-        Axis::new("predictive standard deviation", Domain::Linear(low, high)),
+        Axis::new(label.as_deref().unwrap_or("predictive standard deviation"), Domain::Linear(low, high)),
         Axis { label: String::new(), domain: slots },
     );
     let (_, top, _, bottom) = plot.sides();

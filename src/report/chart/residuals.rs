@@ -27,7 +27,7 @@ pub fn residual_chart(
     let across = range(bins.iter().map(|bin| bin.centre), false);
     let mut plot = Plot::new(
         Axis::new(&predicted.of_target("predicted"), Domain::Linear(across.0, across.1)),
-        Axis::new("true − predicted, mean ± sd", Domain::Linear(low, high)),
+        Axis::new(&format!("{}, mean ± sd", predicted.of_target("true − predicted")), Domain::Linear(low, high)),
     );
     plot.reference(0.0, "");
     let x: Vec<f64> = bins.iter().map(|bin| bin.centre).collect();

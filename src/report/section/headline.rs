@@ -5,7 +5,7 @@ use crate::eval::metrics::Metric;
 use crate::report::chart::strip;
 use crate::report::data::PredictionCounts;
 use crate::report::number::{bytes, count, percent, seconds, significant};
-use crate::report::select::{FoldValues, Group, MeanStd, groups, method_name};
+use crate::report::select::{FoldValues, Group, MeanStd, groups, is_baseline, method_name};
 use crate::report::sureness::{Sureness, Tails};
 use maud::{Markup, Render, html};
 use std::collections::BTreeSet;
@@ -19,21 +19,28 @@ pub fn headline(context: &RunContext<'_>) -> Markup {
         let score = |group: &&Group| measured.badness(stage, &group.cases, metric).unwrap_or(f64::INFINITY);
         let best = groups.iter().min_by(|a, b| score(a).total_cmp(&score(b)))?;
         let method = measured.method(stage, &best.cases).map_or("", method_name);
-        Some(html! {
-            article.card {
-                h3 { @if let Some(target) = context.target(stage) { (target) ", " } (stage) }
-                (verdict(context, &measured, stage, best))
-                p.quiet {
-                    @if best.values.is_empty() { (method) } @else { (best.name) }
-                    @if groups.len() > 1 { ", the best of " (groups.len()) " by " (metric.name) }
+        // What has to be beaten comes after what is to be used.
+        let is_baseline = measured.method(stage, &best.cases).is_some_and(is_baseline);
+        Some((
+            is_baseline,
+            html! {
+                article.card {
+                    h3 { @if let Some(target) = context.target(stage) { (target) ", " } (stage) }
+                    (verdict(context, &measured, stage, best))
+                    p.quiet {
+                        @if best.values.is_empty() { (method) } @else { (best.name) }
+                        @if groups.len() > 1 { ", the best of " (groups.len()) " by " (metric.name) }
+                    }
+                    div.tiles {
+                        (good(&measured, stage, best, metric)) (sure(context, &measured, stage, best)) (costly(context, stage, best))
+                    }
                 }
-                div.tiles {
-                    (good(&measured, stage, best, metric)) (sure(context, &measured, stage, best)) (costly(context, stage, best))
-                }
-            }
-        })
+            },
+        ))
     };
-    let mut cards: Vec<Markup> = measured.stages().iter().filter_map(card).collect();
+    let mut cards: Vec<(bool, Markup)> = measured.stages().iter().filter_map(card).collect();
+    cards.sort_by_key(|(is_baseline, _)| *is_baseline);
+    let mut cards: Vec<Markup> = cards.into_iter().map(|(_, card)| card).collect();
     if cards.is_empty() {
         cards.extend(scored(context));
     }

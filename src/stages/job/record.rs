@@ -111,9 +111,11 @@ impl Record<'_> {
 
     /// Notes a file that was written; one outside the results by its whole path.
     pub fn add_file(&mut self, path: &Path, sha256: String) {
-        let inside = path.strip_prefix(self.results.root()).map(Path::to_owned);
-        let named = inside.or_else(|_| real(path)).unwrap_or_else(|_| path.to_owned());
-        let path = self.redactor.clean(&named.display().to_string());
+        // Within the results names are as they are, as those of tables: they are looked for there, and compared.
+        let path = match path.strip_prefix(self.results.root()) {
+            Ok(inside) => inside.display().to_string(),
+            Err(_) => self.redactor.clean(&real(path).unwrap_or_else(|_| path.to_owned()).display().to_string()),
+        };
         self.files.push(FileRecord { path, sha256, rows: None });
     }
 

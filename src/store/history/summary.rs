@@ -10,7 +10,8 @@ use rayon::prelude::*;
 use super::{Run, StoreError};
 use crate::eval::metrics::headline;
 use crate::store::guard::guarded;
-use crate::tables::TableKind;
+use crate::store::read_known;
+use crate::tables::{MetricRow, TableKind};
 
 /// Mean and standard deviation of a metric over the folds of a case.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,45 +55,28 @@ pub(super) fn collect(file: &Path, frame: impl FnOnce() -> PolarsResult<LazyFram
 
 /// Lowest and highest headline metric of the cases of each run, by run id, and what could not be read.
 pub fn headline_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<String, String>) {
-    let (mut ranges, mut problems) = (BTreeMap::new(), BTreeMap::new());
     let with_metrics = runs.par_iter().filter(|run| run.tables.contains_key(&TableKind::Metrics));
-    let found: Vec<(&Run, Result<&Path, StoreError>)> =
-        with_metrics.map(|run| (*run, run.table(TableKind::Metrics))).collect();
-    let mut files: Vec<(&Run, &Path)> = Vec::with_capacity(found.len());
-    for (run, file) in found {
-        match file {
-            Ok(file) => files.push((run, file)),
-            Err(error) => drop(problems.insert(run.id.to_string(), error.to_string())),
-        }
-    }
-    let all: Vec<&Path> = files.iter().map(|(_, file)| *file).collect();
-    let Some(first) = all.first() else { return (ranges, problems) };
-    if let Ok(found) = ranges_of(first, &all) {
-        return (found, problems);
-    }
-    // One of them is damaged: find out which, and show the others.
-    for (run, file) in files {
-        match ranges_of(file, &[file]) {
-            Ok(found) => ranges.extend(found),
+    let found: Vec<(&Run, Result<Option<(f64, f64)>, StoreError>)> =
+        with_metrics.map(|run| (*run, run.table(TableKind::Metrics).and_then(headline_range))).collect();
+    let (mut ranges, mut problems) = (BTreeMap::new(), BTreeMap::new());
+    for (run, range) in found {
+        match range {
+            Ok(Some(range)) => drop(ranges.insert(run.id.to_string(), range)),
+            Ok(None) => {}
             Err(error) => drop(problems.insert(run.id.to_string(), error.to_string())),
         }
     }
     (ranges, problems)
 }
 
-fn ranges_of(named: &Path, files: &[&Path]) -> Result<BTreeMap<String, (f64, f64)>, StoreError> {
-    let frame = collect(named, || {
-        let wanted = col("metric").eq(lit(headline())).and(col("stat").eq(lit("mean"))).and(col("value").is_not_null());
-        let range = [col("value").min().alias("low"), col("value").max().alias("high")];
-        Ok(scan(files)?.filter(wanted).group_by([col("run_id")]).agg(range))
-    })?;
-    let rows = || -> PolarsResult<BTreeMap<String, (f64, f64)>> {
-        let (id, low, high) =
-            (frame.column("run_id")?.str()?, frame.column("low")?.f64()?, frame.column("high")?.f64()?);
-        let row = |row: usize| Some((id.get(row)?.to_owned(), (low.get(row)?, high.get(row)?)));
-        Ok((0..frame.height()).filter_map(row).collect())
-    };
-    rows().map_err(|error| unexpected(named, &error))
+fn headline_range(file: &Path) -> Result<Option<(f64, f64)>, StoreError> {
+    let rows: Vec<MetricRow> = read_known(file)?;
+    let wanted = rows.iter().filter(|row| row.metric == headline() && row.stat == "mean");
+    let values = wanted.filter_map(|row| row.value);
+    Ok(values.fold(None, |range, value| {
+        let (low, high) = range.unwrap_or((value, value));
+        Some((value.min(low), value.max(high)))
+    }))
 }
 
 /// Mean and standard deviation of every metric, in the order of the table.

@@ -5,7 +5,7 @@
 //! different machines need no lock.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Instant;
@@ -25,6 +25,7 @@ use super::fault::{Doing, conflict, fault, unusable};
 use super::settings::{home, part_size};
 use crate::store::StoreError;
 use crate::store::atomic::{abandoned, create_held, process_mark};
+use crate::store::seal::{Sealing, sealed_line, sealing};
 
 /// How many parts are on their way together.
 const TOGETHER: usize = 4;
@@ -196,10 +197,22 @@ impl HttpService for ConditionalService {
 }
 
 /// An upload in parts that has begun: who is killed cannot abort it, the next job of this user does.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct BegunUpload {
     address: PathBuf,
     id: String,
+}
+
+impl BegunUpload {
+    fn note(&self) -> serde_json::Result<String> {
+        Ok(sealed_line(&serde_json::to_value(self)?))
+    }
+
+    /// The upload of a note, if that is as it was written: nobody aborts what he does not know.
+    fn load(path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
+        serde_json::from_str(&text).ok().filter(|_| sealing(&text) != Sealing::Broken)
+    }
 }
 
 /// Its note, which is locked as long as the upload goes on, and removed at its end.
@@ -216,7 +229,7 @@ impl Journal {
         let name = || directory.join(format!("{}.json", process_mark()));
         let (path, mut held) = create_held(name).ok()?;
         let begun = BegunUpload { address: address.to_owned(), id: id.to_owned() };
-        serde_json::to_writer(&mut held, &begun).ok()?;
+        held.write_all(begun.note().ok()?.as_bytes()).ok()?;
         Some(Self { path, _held: held })
     }
 }
@@ -234,8 +247,7 @@ fn abort_abandoned() {
         let Some(_held) = name.to_str().and_then(|name| abandoned(&path, name.trim_end_matches(".json"))) else {
             continue;
         };
-        let begun: Option<BegunUpload> = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        let aborted = begun.is_none_or(|begun| {
+        let aborted = BegunUpload::load(&path).is_none_or(|begun| {
             let abort = || {
                 let address = Address::parse(&begun.address).ok()?;
                 let store = s3(&address, None::<ReqwestConnector>).ok()?;
@@ -247,5 +259,28 @@ fn abort_abandoned() {
         if aborted {
             let _ = fs::remove_file(&path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody's parts are thrown away on the word of a damaged note.
+    #[test]
+    fn a_note_with_any_bit_flipped_names_no_other_upload() -> Result<(), Box<dyn std::error::Error>> {
+        let home = tempfile::tempdir()?;
+        let path = home.path().join("note.json");
+        let begun = BegunUpload { address: "s3://bucket/out.parquet".into(), id: "a1b2".to_owned() };
+        let note = begun.note()?.into_bytes();
+        fs::write(&path, &note)?;
+        assert_eq!(BegunUpload::load(&path).as_ref(), Some(&begun));
+        for bit in 0..8 * note.len() {
+            let mut flipped = note.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, flipped)?;
+            assert!(BegunUpload::load(&path).is_none_or(|found| found == begun), "bit {bit}");
+        }
+        Ok(())
     }
 }

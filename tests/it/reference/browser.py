@@ -44,6 +44,12 @@ OVERLAPS = """
 })
 """
 
+# Tables that do not fit their place.
+CUT = """
+[...document.querySelectorAll('.scroll')].filter(box => box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+  .map(box => box.textContent.slice(0, 80) + ': ' + box.scrollWidth + ' of ' + box.clientWidth)
+"""
+
 SORT = """
 (() => {
   const tables = [...document.querySelectorAll('table.sortable')].filter(table => table.tBodies[0].rows.length > 1);
@@ -194,6 +200,8 @@ def visit(browser, page, shots):
         browser.look(width, scheme)
         if browser.ask("document.documentElement.scrollWidth") > width:
             found["overflow"].append(name)
+        if name == "desktop-light":
+            found["cut"] = browser.ask(CUT)
         if shots:
             browser.shot(shots / f"{page.stem}-{name}.png")
         browser.ask(axe + ";0")

@@ -19,7 +19,9 @@ fn names_the_target_and_what_matters() {
     assert!(first.contains("class=\"chip ok\">succeeded<"), "{first}");
     assert!(first.contains("% of the variance of y") && first.contains("(RMSE)"), "{first}");
     assert!(first.contains("in units of y"), "{first}");
-    assert!(html.contains(">predicted y<") && html.contains(">true y<"));
+    for axis in [">predicted y<", ">true y<", ">true − predicted y, mean ± sd<", ">predictive sd of y<"] {
+        assert!(html.contains(axis), "{axis}");
+    }
     // Both features have a length of their own, and a place in the order.
     let relevance = html.split("Relevance of features</h2>").nth(1).unwrap().split("</section>").next().unwrap();
     assert!(relevance.contains(">a<") && relevance.contains(">b<"), "{relevance}");
@@ -28,6 +30,21 @@ fn names_the_target_and_what_matters() {
         assert!(html.contains(&format!("<details><summary><h2>{closed}</h2></summary>")), "{closed}");
     }
     assert!(html.contains("<h2>Predictions</h2>") && !html.contains("<summary><h2>Predictions"));
+}
+
+/// What a model has to beat comes after it, in whatever order the pipeline has them.
+#[test]
+fn the_model_comes_before_its_baseline() {
+    let sandbox = Sandbox::new();
+    let of_line = "  line:\n    train: { input: folds, method: ridge }\n  by_line:\n    predict: { model: line, input: folds }\n  \
+                   a_line:\n    evaluate: { input: by_line }\n  model:";
+    let text = SMALL.replacen("  model:", of_line, 1);
+    sandbox.write("two.yaml", &format!("{text}{}", REPORT.replace("metrics", "[a_line, metrics]")));
+    sandbox.run("run two.yaml --quiet").succeeded();
+    let html = page(&sandbox, runs(&sandbox).last().unwrap());
+    let cards = html.split("<section").next().unwrap();
+    let place = |words: &str| cards.find(words).unwrap_or_else(|| panic!("{words}: {cards}"));
+    assert!(place("y, metrics") < place("y, a_line"), "{cards}");
 }
 
 #[test]

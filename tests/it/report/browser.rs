@@ -4,7 +4,7 @@
 use super::pages::hostile;
 use super::{runs, with_report};
 use crate::python::{browser_programs, succeed};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{SMALL, Sandbox};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,11 @@ fn visit(page: &Path) -> Json {
 /// Opens a page, checks what must hold of every page, and returns the kinds of its charts.
 #[track_caller]
 fn check(page: &Path) -> BTreeSet<String> {
-    let found = visit(page);
+    check_found(&visit(page))
+}
+
+#[track_caller]
+fn check_found(found: &Json) -> BTreeSet<String> {
     let none = |key: &&str| assert_eq!(found[*key].as_array().map(Vec::len), Some(0), "{key}: {}", found[*key]);
     ["console", "requests", "violations", "overflow", "overlaps"].iter().for_each(none);
     assert_eq!(found["injected"], false);
@@ -61,6 +65,24 @@ fn run_and_check(pipeline: &str, sets: &str) -> BTreeSet<String> {
     let page = sandbox.path(format!("{pipeline}.html"));
     std::fs::copy(sandbox.path(format!("results/run/{}/report.html", runs(&sandbox)[0])), &page).unwrap();
     check(&page)
+}
+
+/// Whoever prints a page, or looks at it on a small screen, does not know that there is more to the right.
+#[test]
+fn tables_of_methods_and_baselines_are_not_cut_off() {
+    let sandbox = Sandbox::new();
+    let text = SMALL.replace("method: gp", "method: '${matrix.method}', inducing: { count: 20 }");
+    let text = text.replace("stages:\n", "matrix: { method: [sparse_gp, gp, knn, ridge, mean] }\nstages:\n");
+    sandbox.write("many.yaml", &format!("{text}  page:\n    report: {{ input: metrics }}\n"));
+    sandbox.run("run many.yaml --quiet").succeeded();
+    let page = sandbox.path("baselines.html");
+    std::fs::copy(sandbox.path(format!("results/run/{}/report.html", runs(&sandbox)[0])), &page).unwrap();
+    let found = visit(&page);
+    check_found(&found);
+    assert_eq!(found["cut"], serde_json::json!([]));
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.contains(">nearest neighbours<") && !html.contains("neighbour…"));
+    assert!(html.contains(">NLPD<") && !html.contains(">MNLL<"), "it misranks");
 }
 
 #[test]
