@@ -99,7 +99,7 @@ impl Plot {
         let y_ticks = match &y.domain {
             Domain::At(_, _, ticks) => ticks.clone(),
             Domain::Names(names) => {
-                names.iter().enumerate().map(|(at, name)| (at as f64, shortened(name, 24))).collect()
+                names.iter().enumerate().map(|(at, name)| (at as f64, shortened(name, 25))).collect()
             }
             _ => y_scale.ticks(5),
         };
