@@ -56,7 +56,7 @@ pub(super) fn collect(file: &Path, frame: impl FnOnce() -> PolarsResult<LazyFram
 /// Lowest and highest headline metric of the cases of each run, by run id, and what could not be read.
 pub fn headline_ranges(runs: &[&Run]) -> (BTreeMap<String, (f64, f64)>, BTreeMap<String, String>) {
     let with_metrics = runs.par_iter().filter(|run| run.tables.contains_key(&TableKind::Metrics));
-    let found: Vec<(&Run, Result<Option<(f64, f64)>, StoreError>)> =
+    let found: Vec<_> =
         with_metrics.map(|run| (*run, run.table(TableKind::Metrics).and_then(headline_range))).collect();
     let (mut ranges, mut problems) = (BTreeMap::new(), BTreeMap::new());
     for (run, range) in found {
