@@ -286,7 +286,10 @@ fn as_a_top_layer_it_is_that_of_the_definition() {
                     let exact =
                         at.points.outer_iter().map(|star| posterior(Kernel::Matern32, hyper, points, y.view(), star));
                     let (mean, _): (Vec<f64>, Vec<f64>) = exact.unzip();
-                    assert!(relative_error(&mean, &all[all.len() - 1].0) < 1e-5, "{label}");
+                    // The layer has a jitter, which counts for more the less noise there is: that depends on the chain.
+                    let (error, jitter) =
+                        (relative_error(&mean, &all[all.len() - 1].0), N as f64 * JITTER * own.variance);
+                    assert!(error < 1e-5 + jitter / own.noise, "{label}: {error:e}, {own:?}");
                 }
             }
             assert_ne!(all[0], all[1], "{label}: particles differ");
