@@ -26,6 +26,7 @@ pub mod startup;
 pub mod store;
 pub mod tables;
 pub mod text;
+pub mod tune;
 
 /// The version that results are marked with.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -178,7 +178,7 @@ pub(super) fn check_output(file: &Path, force: bool) -> Result<(), Failure> {
     Err(Failure::new(exit::CANNOT_WRITE, message))
 }
 
-fn failed(failure: FitFailure, advice: &str) -> Failure {
+pub(super) fn failed(failure: FitFailure, advice: &str) -> Failure {
     match failure {
         FitFailure::Refused(problems) => {
             Failure::new(exit::BUG, format!("{problems}\nstride-pipe: this is a bug, please report it"))

@@ -23,6 +23,7 @@ mod schema;
 mod score;
 mod signals;
 mod summary;
+mod tune;
 mod validate;
 mod views;
 mod words;
@@ -47,6 +48,8 @@ enum Command {
     Fit(fit::Args),
     /// Check a pipeline, plan it and run it
     Run(run::Args),
+    /// Search settings on rows inside the training rows, within a budget, and write the pipeline with the best
+    Tune(tune::Args),
     /// Check a pipeline without running anything
     Validate(validate::Args),
     /// Show what a pipeline would do
@@ -119,6 +122,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Fit(args) => fit::execute(args),
         Command::Run(args) => run::execute(args),
+        Command::Tune(args) => tune::execute(args),
         Command::Validate(args) => validate::execute(args),
         Command::Plan(args) => plan::execute(args),
         Command::Score(args) => score::execute(args),

@@ -51,22 +51,27 @@ fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads and plans; every problem of the file is in the failure.
-pub fn load(args: &PipelineArgs) -> Result<Plan, Failure> {
-    let name = args.file.display().to_string();
-    let bytes = read(&args.file).map_err(|error| match error.kind() {
+/// The text of a pipeline file.
+pub fn text_of(file: &Path) -> Result<String, Failure> {
+    let name = file.display().to_string();
+    let bytes = read(file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             Failure::new(exit::MISSING_INPUT, format!("stride-pipe: there is no pipeline file {name}"))
         }
         _ => Failure::new(exit::MISSING_INPUT, format!("stride-pipe: {name} cannot be read: {error}")),
     })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map_err(|error| {
         let valid = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]).into_owned();
         let line = 1 + valid.matches('\n').count();
         let column = 1 + valid.rsplit('\n').next().map_or(0, |text| text.chars().count());
         let message = format!("{name}:{line}:{column}: the file is not UTF-8 text; save it as UTF-8");
         Failure::new(exit::INVALID_PIPELINE, message)
-    })?;
+    })
+}
+
+/// Reads and plans; every problem of the file is in the failure.
+pub fn load(args: &PipelineArgs) -> Result<Plan, Failure> {
+    let (name, text) = (args.file.display().to_string(), text_of(&args.file)?);
     let env = |variable: &str| std::env::var(variable).ok();
     let request =
         PlanRequest { file: &args.file, text: &text, sets: &args.sets, results: args.results.as_deref(), env: &env };

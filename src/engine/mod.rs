@@ -4,6 +4,7 @@
 //! finished piece of work is put into the cache under a hash of what it depends on, and taken from there when nothing of
 //! that has changed. No stage is known by name here: `stages` declares what each kind does.
 
+mod deadline;
 mod error;
 mod follow;
 mod forecast;
@@ -20,6 +21,7 @@ mod scoring_table;
 mod shard;
 mod walk;
 
+pub use deadline::run_until;
 pub use error::RunError;
 pub use follow::follow;
 pub use forecast::forecast;

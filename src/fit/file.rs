@@ -40,8 +40,7 @@ const MARK: &str = "# Written by stride-pipe ";
 impl FittedPipeline<'_> {
     /// The file, with its mark.
     pub fn file(&self) -> String {
-        let body = self.text();
-        format!("{MARK}({}). Change what you like: the file is yours then, and not replaced.\n{body}", digest(&body))
+        marked(&self.text())
     }
 
     /// The file without its mark.
@@ -176,6 +175,11 @@ fn scalar(text: &str) -> String {
 
 fn digest(body: &str) -> String {
     hex(&Sha256::digest(body.as_bytes())[..6])
+}
+
+/// The text of a file with a first line by which it is known again.
+pub fn marked(body: &str) -> String {
+    format!("{MARK}({}). Change what you like: the file is yours then, and not replaced.\n{body}", digest(body))
 }
 
 /// Whether a file was written here and has not been changed since.

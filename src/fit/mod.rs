@@ -9,7 +9,7 @@ mod search;
 mod source;
 
 pub use columns::{ColumnChoice, ColumnWishes, choose};
-pub use file::{FittedPipeline, is_as_written, relative_to};
+pub use file::{FittedPipeline, is_as_written, marked, relative_to};
 pub use reason::{OmittedColumn, Reason};
 pub use rule::{Candidate, SplitChoice};
 pub use search::{FitFailure, FitRequest, METRICS, MethodSearch, Trial, TrialOutcome, best, plan, unseen};

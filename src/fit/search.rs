@@ -11,8 +11,6 @@ use crate::stages::job::{Cancel, Listener};
 use crate::tables::MetricRow;
 use crate::text::roughly;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// What is asked for.
@@ -73,8 +71,6 @@ impl Trial {
 pub const METRICS: &str = "metrics";
 /// What is added to the name of a pipeline while candidates are tried, so that its own runs are those of the file.
 const TRIALS: &str = "-fit";
-/// What stands for a signal when the time is up.
-const TIME_IS_UP: usize = 14;
 /// Share of the limit that is kept for what comes after the trials: the tables, the report, the file.
 const RESERVE: f64 = 0.03;
 
@@ -213,29 +209,7 @@ impl<'a> MethodSearch<'a> {
 
     /// Runs a plan until it is done, or until the time is up.
     pub fn run(&self, plan: &Plan, deadline: Option<Instant>) -> Result<Option<Summary>, RunFailure> {
-        let cell = self.cancel.cell();
-        let (done, waits) = channel::<()>();
-        let outcome = std::thread::scope(|scope| {
-            if let Some(deadline) = deadline {
-                let cell = &cell;
-                scope.spawn(move || {
-                    let rest = deadline.saturating_duration_since(Instant::now());
-                    if waits.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
-                        // A signal that came first counts more.
-                        let _ = cell.compare_exchange(0, TIME_IS_UP, Ordering::Relaxed, Ordering::Relaxed);
-                    }
-                });
-            }
-            let outcome = engine::run(plan, &self.request.options, self.cancel, self.listener);
-            drop(done);
-            outcome
-        });
-        let was_up = cell.compare_exchange(TIME_IS_UP, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        match outcome {
-            Ok(summary) => Ok(Some(summary)),
-            Err(failure) if was_up && matches!(*failure.error, RunError::Interrupted { .. }) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        engine::run_until(plan, &self.request.options, (self.cancel, self.listener), deadline)
     }
 
     /// How long it has taken so far.

@@ -86,6 +86,25 @@ impl Language {
         schema::for_editors(&self.schema)
     }
 
+    /// The file as a tree, with what `--set` changes in it; references and `defaults` are left as they are written.
+    pub fn written(&self, text: &str, sets: &[String]) -> Result<Node, Diagnostics> {
+        let mut problems = Diagnostics::default();
+        let Some(mut root) = parse(text, &mut problems) else { return Err(problems) };
+        overrides::apply(&mut root, sets, &self.exclusive, &mut problems);
+        if problems.is_empty() { Ok(root) } else { Err(problems) }
+    }
+
+    /// The same tree with the options of `defaults` in every stage that they are for.
+    pub fn with_defaults(&self, mut root: Node) -> Node {
+        apply_defaults(&mut root, &self.exclusive);
+        root
+    }
+
+    /// Options with others laid over them.
+    pub fn over(&self, base: &Node, overlay: &Node) -> Node {
+        merge(base, overlay, &self.exclusive)
+    }
+
     /// Reads a pipeline. All problems are found at once.
     pub fn load(&self, text: &str, sets: &[String], env: Environment<'_>) -> Result<Loaded, Diagnostics> {
         let secrets = RefCell::default();

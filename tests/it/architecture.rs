@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The modules of the crate that each one may use, beside itself.
-const ALLOWED: [(&str, &[&str]); 13] = [
-    ("cli", &["engine", "pipeline", "store", "tables", "stages", "report", "datasets", "import", "eval", "fit"]),
+const ALLOWED: [(&str, &[&str]); 14] = [
+    (
+        "cli",
+        &["engine", "pipeline", "store", "tables", "stages", "report", "datasets", "import", "eval", "fit", "tune"],
+    ),
+    ("tune", &["engine", "fit", "pipeline", "stages", "tables"]),
     ("fit", &["engine", "pipeline", "stages", "store", "tables", "import", "features", "eval"]),
     ("engine", &["pipeline", "stages", "store", "tables"]),
     ("pipeline", &[]),

@@ -47,6 +47,7 @@ pages! {
     running: "docs/running.md",
     scoring: "docs/scoring.md",
     storage: "docs/storage.md",
+    tune: "docs/tune.md",
 }
 
 /// Where paths in backticks begin; each of them must be there.

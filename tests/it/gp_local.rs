@@ -286,7 +286,10 @@ fn as_a_top_layer_it_is_that_of_the_definition() {
                     let exact =
                         at.points.outer_iter().map(|star| posterior(Kernel::Matern32, hyper, points, y.view(), star));
                     let (mean, _): (Vec<f64>, Vec<f64>) = exact.unzip();
-                    assert!(relative_error(&mean, &all[all.len() - 1].0) < 1e-5, "{label}");
+                    // The layer has a jitter, which counts for more the less noise there is: that depends on the chain.
+                    let (error, jitter) =
+                        (relative_error(&mean, &all[all.len() - 1].0), N as f64 * JITTER * own.variance);
+                    assert!(error < 1e-5 + jitter / own.noise, "{label}: {error:e}, {own:?}");
                 }
             }
             assert_ne!(all[0], all[1], "{label}: particles differ");
@@ -522,7 +525,7 @@ fn copies_of_rows_do_not_promise_more_than_the_grid_of_the_targets() {
     let gp = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, &[0, 7, 13, 22], JITTER).unwrap();
     let (gp, quality) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
     let noise = gp.parts().local.as_ref().unwrap().hyper[[0, 2]];
-    assert!(noise >= floor * (1.0 - 1e-9) && noise < 1.1 * floor, "{noise} for {floor}");
+    assert!(noise >= floor * (1.0 - 1e-9), "{noise} for {floor}");
     // A density of a target that is known to a step cannot be better than that of the step.
     assert!(quality.with < -0.5 * (std::f64::consts::TAU * floor).ln(), "{quality:?}");
     let options = options(Start::Sparse(quick_sparse(Kernel::Rbf, 4)), Architecture::Composition, 2, ACA, hmc(2, 2));
@@ -534,6 +537,53 @@ fn copies_of_rows_do_not_promise_more_than_the_grid_of_the_targets() {
     let options = self::options(neighbour_start(Kernel::Matern32, 8), Architecture::Composition, 2, ACA, hmc(2, 2));
     let gp = fit(x.view(), y.view(), &options, &StreamKey::new(1), None, &mut Silent).unwrap();
     assert!(gp.noise() >= 0.5 * floor, "{} for {floor}", gp.noise());
+}
+
+// Rows that were recorded twice say nothing of the noise: with them the layer has that of the rows that were recorded once, and a
+// copy with another target is not predicted with certainty.
+#[test]
+fn rows_that_were_recorded_twice_leave_the_noise_as_it_is() {
+    let (x, y) = waves(41, 400, 2);
+    let y = &y + &(normal_matrix(42, 400, 1).column(0).to_owned() * 0.3);
+    let twice: Vec<usize> = (0..400).chain((0..400).step_by(6)).collect();
+    let fitted = |rows: &[usize]| {
+        let (x, y) = (x.select(Axis(0), rows), y.select(Axis(0), rows));
+        let hyper = Hyper::isotropic(1.0, 1.2, 0.3);
+        let gp = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, &[0, 7, 13, 22], JITTER).unwrap();
+        let (gp, quality) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
+        assert!(quality.is_better(), "{quality:?}");
+        gp
+    };
+    let (once, both) = (fitted(&(0..400).collect::<Vec<_>>()), fitted(&twice));
+    let ratio = both.noise() / once.noise();
+    assert!((0.75..1.33).contains(&ratio), "{} for {}", both.noise(), once.noise());
+    // Where a row has its copy: two observations of one place know it better than one, and no better than their noise.
+    let stars = x.select(Axis(0), &[0, 6, 12]);
+    let variances = both.predict(stars.view(), true).unwrap().latent_variance.unwrap();
+    assert!(variances.iter().all(|variance| *variance < both.noise()), "{variances:?} {}", both.noise());
+}
+
+// In a design with repetitions copies are the rule, and what they differ by is the noise.
+#[test]
+fn repetitions_of_a_design_know_the_noise() {
+    let (places, values) = waves(43, 12, 2);
+    let rows: Vec<usize> = (0..240).map(|i| i % 12).collect();
+    let noise = normal_matrix(44, 240, 1).column(0).to_owned() * 0.4;
+    let (x, y) = (places.select(Axis(0), &rows), values.select(Axis(0), &rows) + &noise);
+    let hyper = Hyper::isotropic(1.0, 1.2, 1.0);
+    let gp = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, &[0, 5], JITTER).unwrap();
+    let (gp, quality) = gp.with_local(x.view(), y.view(), &TEN, &StreamKey::new(3), &mut Silent).unwrap();
+    assert!(quality.is_better(), "{quality:?}");
+    // The pooled variance within the places, a closed form.
+    let within: f64 = (0..12)
+        .map(|place| {
+            let own: Vec<f64> = (0..240).filter(|i| i % 12 == place).map(|i| y[i]).collect();
+            let mean = own.iter().sum::<f64>() / own.len() as f64;
+            own.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>()
+        })
+        .sum::<f64>()
+        / (240.0 - 12.0);
+    assert!((gp.noise() / within - 1.0).abs() < 0.2, "{} for {within}", gp.noise());
 }
 
 #[test]

@@ -107,6 +107,7 @@ mod terminal;
 mod text;
 mod timestamps;
 mod timings;
+mod tune;
 mod unused;
 mod views;
 mod weights;

@@ -59,7 +59,7 @@ pub(super) fn fit(
     let mut best: Option<(Kernel, Hyper, f64)> = None;
     let (mut hyper, mut with, mut without) = (Vec::new(), 0.0, 0.0);
     for (number, (particle, index)) in particles.iter().zip(indices).enumerate() {
-        let lists = NeighbourLists::others(index, &rows, neighbours);
+        let lists = NeighbourLists::others(index, &rows, neighbours).without_copies(index.points());
         let density = |kernel: Kernel| LocalDensity {
             likelihood: LocalLikelihood {
                 kernel,

@@ -11,6 +11,9 @@ const NONE: u32 = u32::MAX;
 /// Rows that one thread looks up before it takes more.
 const BATCH: usize = 256;
 
+/// Copies are no exception where more than one row of so many has most of its neighbours where it is itself.
+const MANY_COPIES: usize = 10;
+
 /// Some rows, each with its neighbours, nearest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NeighbourLists {
@@ -59,6 +62,25 @@ impl NeighbourLists {
             lists.neighbours[place * width..(place + 1) * width].copy_from_slice(found);
         }
         lists
+    }
+
+    /// The same without neighbours that lie where the row itself does, unless most of the neighbours do so.
+    ///
+    /// Where rows were recorded twice, copies tell the noise of the record and not that of what is measured: with them the best
+    /// noise of all is next to none, and the first copy with another target costs more than all others have gained.
+    pub(super) fn without_copies(&self, points: ArrayView2<'_, f64>) -> Self {
+        let is_copy = |row: usize, other: usize| points.row(row) == points.row(other);
+        let (mut rest, mut poor) = (self.clone(), 0);
+        for place in 0..self.len() {
+            let (row, neighbours) = self.get(place);
+            let apart: Vec<u32> = neighbours.clone().filter(|id| !is_copy(row, *id)).map(|id| id as u32).collect();
+            poor += usize::from(2 * apart.len() < neighbours.count());
+            let to = &mut rest.neighbours[place * self.width..(place + 1) * self.width];
+            to.fill(NONE);
+            to[..apart.len()].copy_from_slice(&apart);
+        }
+        // In a design with repetitions it is copies that know the noise.
+        if MANY_COPIES * poor > self.len() { self.clone() } else { rest }
     }
 
     fn look_up(&self, index: &NeighbourIndex, queries: &[u32], among: impl Fn(u32) -> Among + Sync) -> Vec<u32> {

@@ -55,7 +55,7 @@ pub static KIND: StageKind = StageKind {
         check: check::check,
         ..Kind::new::<Train>("train", "Trains one model per fold.")
     },
-    version: 8,
+    version: 9,
     read: super::read::<Train>,
 };
 

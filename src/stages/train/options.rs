@@ -3,7 +3,7 @@
 use super::calibration::Calibrate;
 use crate::gp::baseline::KnnOptions;
 use crate::gp::deep::{
-    Architecture, DeepOptions, EmObjective, EmOptions, LayerOptions, NeighbourStart, Start, TopOptions,
+    Architecture, DeepOptions, EmObjective, EmOptions, HiddenMethod, LayerOptions, NeighbourStart, Start, TopOptions,
 };
 use crate::gp::exact::ExactOptions;
 use crate::gp::inducing::InducingOptions;
@@ -228,6 +228,11 @@ impl Train {
             }
         };
         json!({ self.method.name(): options })
+    }
+
+    /// Whether its hidden layers are of a low rank.
+    pub fn has_rank(&self) -> bool {
+        self.method == Method::Stride && self.deep.hidden.method == HiddenMethod::Aca
     }
 
     /// The options of the local layer, where the method has one.
