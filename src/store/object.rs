@@ -16,11 +16,11 @@ mod upload;
 
 pub(crate) use address::refuse_secrets;
 pub use address::{Address, is_address};
-pub(super) use client::{exists, get, head, remove, tag_of};
+pub(super) use client::{exists, get, head, remove, remove_all, tag_of};
 pub(super) use copies::Copies;
 pub(super) use fault::take_failure;
 pub(super) use listing::{children, list};
-pub(super) use mirror::Mirror;
+pub(super) use mirror::{Mirror, StoredFile};
 pub(super) use ranges::RangeReader;
 pub use settings::home;
 pub(super) use upload::{Upload, put_small};

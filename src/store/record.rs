@@ -136,7 +136,8 @@ impl Manifest {
         // Where others find it first: a run that is complete here is so for them. `--resume` ends one that is not.
         let shared = results.place(&path);
         if shared != path {
-            write_atomic(&shared, &text)?;
+            let written = write_atomic(&shared, &text)?;
+            results.note_stored(&path, written.sha256)?;
         }
         write_atomic(&path, &text)
     }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::atomic::{hex, sweep};
 use super::model::MODEL_FILE;
-use super::object::{Mirror, Upload, is_address};
+use super::object::{Mirror, StoredFile, Upload, is_address};
 use super::parquet_out::ParquetSink;
 use super::{Manifest, RunId, StoreError};
 use crate::tables::{TableKind, TableRow};
@@ -88,7 +88,7 @@ impl ResultsDir {
         files.retain(|path| path.is_file() && !is_address(path));
         files.sort();
         files.dedup();
-        mirror.push(&files)
+        mirror.push(&files, manifest.run_id.as_str())
     }
 
     /// Which of these files, named from the directory, are nowhere.
@@ -98,11 +98,19 @@ impl ResultsDir {
         files.filter(is_gone).count()
     }
 
-    /// Refuses what can only be done on a disk.
-    pub fn check_local(&self, what: &str) -> Result<(), StoreError> {
-        let Some(mirror) = &self.mirror else { return Ok(()) };
-        let hint = "remove the objects with the tools of the store: run/<run>, <table>/…/<run>.parquet, models/…/<run>";
-        Err(StoreError::invalid(&mirror.address, format!("results in object storage are not {what} from here"), hint))
+    /// All objects of results in object storage; none on a disk.
+    pub(super) fn stored_files(&self) -> Result<Vec<StoredFile>, StoreError> {
+        self.mirror.as_ref().map_or_else(|| Ok(Vec::new()), Mirror::stored)
+    }
+
+    /// That a file of the directory is in object storage as well.
+    pub(super) fn note_stored(&self, path: &Path, sha256: String) -> Result<(), StoreError> {
+        self.mirror.as_ref().map_or(Ok(()), |mirror| mirror.note(path, sha256))
+    }
+
+    /// Objects that have been removed there.
+    pub(super) fn forget_stored(&self, files: &[StoredFile]) -> Result<(), StoreError> {
+        self.mirror.as_ref().map_or(Ok(()), |mirror| mirror.forget(files.iter().map(|file| file.name.as_path())))
     }
 
     /// All files of a table: `<root>/<table>`.

@@ -141,7 +141,13 @@ fn every_stratum_is_in_every_fold() {
     assert!(folds.iter().all(|rows| north(rows).abs_diff(expected / 4) <= 1), "{folds:?}");
     assert!(!said.contains("fewer than"), "{said}");
     let (held, _) = run("holdout: { test_fraction: 0.25, repeats: 2 }, stratify: { column: y, quantiles: 4 }");
-    assert!(held.iter().all(|rows| rows.len() == 20));
+    let y = |row: usize| (row as f64 * 0.1).sin() + row as f64 / 80.0;
+    let mut order: Vec<usize> = (0..ROWS as usize).collect();
+    order.sort_by(|left, right| y(*left).total_cmp(&y(*right)));
+    assert_eq!(held.len(), 2);
+    for quarter in order.chunks(20) {
+        assert!(held.iter().all(|rows| rows.iter().filter(|row| quarter.contains(row)).count() == 5), "{held:?}");
+    }
     let (_, said) = run("kfold: { folds: 10 }, stratify: region");
     assert!(said.contains("1 of 3 values of `region` have fewer than 10 rows"), "{said}");
 }

@@ -79,8 +79,7 @@ fn describe(plan: &Prune) -> String {
     for going in &plan.runs {
         let run = &going.run;
         let pipeline = run.pipeline.as_deref().unwrap_or("unknown pipeline");
-        let _ =
-            writeln!(out, "remove  run {} ({pipeline}, {}): {} files", run.id, run.status.name(), going.files.len());
+        let _ = writeln!(out, "remove  run {} ({pipeline}, {}): {} files", run.id, run.status.name(), going.count());
         for file in &going.foreign {
             let _ = writeln!(out, "keep    {}: not a file of stride-pipe", file.display());
         }

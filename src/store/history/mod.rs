@@ -7,6 +7,7 @@ mod events;
 mod prune;
 mod remove;
 mod sizes;
+mod stored;
 mod summary;
 mod table;
 
@@ -27,7 +28,7 @@ use super::{Manifest, ResultsDir, RunId, StoreError};
 use crate::tables::TableKind;
 
 /// A run whose removal has begun has this instead of a manifest: it is not complete any more, and the next pruning ends it.
-const TOMBSTONE: &str = "pruned.json";
+pub(in crate::store) const TOMBSTONE: &str = "pruned.json";
 
 /// What became of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 
 use super::sizes::{files_below, freed_bytes, is_plain_file};
+use super::stored::{Stored, StoredRun};
 use super::{History, Run, Status, TOMBSTONE, names, read_events};
 use crate::store::{Cache, MODEL_FILE, Manifest, ResultsDir, RunId, StoreError};
 use crate::tables::{TableKind, Timestamp};
@@ -42,10 +43,18 @@ impl PruneConditions {
 #[derive(Debug)]
 pub struct RunToRemove {
     pub run: Run,
-    /// Its files; the order of removal is another one.
+    /// Its files on this machine; the order of removal is another one.
     pub files: Vec<PathBuf>,
+    pub(super) stored: StoredRun,
     /// What lies in its directories and is not ours.
     pub foreign: Vec<PathBuf>,
+}
+
+impl RunToRemove {
+    /// How many files go: objects, where results are in object storage, and not their copies here.
+    pub fn count(&self) -> usize {
+        if self.stored.files.is_empty() { self.files.len() } else { self.stored.files.len() }
+    }
 }
 
 /// A run that was selected and stays.
@@ -89,11 +98,11 @@ impl Prune {
     /// start to use what is about to go.
     pub fn plan(root: &Path, conditions: &PruneConditions, now: Timestamp, dry_run: bool) -> Result<Self, StoreError> {
         let results = ResultsDir::new(root);
-        results.check_local("pruned")?;
         let cache = Cache::new(&results);
         let lock = if dry_run || !results.cache_dir().is_dir() { None } else { cache.own()? };
         let history = History::open(root)?;
-        let (going, kept_back) = choose(&history, conditions, now);
+        let stored = Stored::of(&results)?;
+        let (going, kept_back) = choose(&history, conditions, &stored, now);
         let (gone, kept): (Vec<&Run>, Vec<&Run>) = history.runs.iter().partition(|run| going.contains(&run.id));
         let in_use = !dry_run && lock.is_none() && results.cache_dir().is_dir();
         let needs = if in_use { Err("a run is in progress".to_owned()) } else { Needs::of(&results, &kept) };
@@ -102,15 +111,24 @@ impl Prune {
             Err(reason) => (CacheAction::Keep { reason }, Vec::new(), Vec::new()),
         };
         let left = Leavings::of(&results);
-        let runs: Vec<RunToRemove> = gone.into_par_iter().map(|run| run_to_remove(&results, run, &left)).collect();
+        let runs: Vec<RunToRemove> =
+            gone.into_par_iter().map(|run| run_to_remove(&results, run, &left, stored.take(&run.id))).collect();
         let loose: Vec<PathBuf> = entries.iter().chain(&leftovers).flat_map(|path| files_below(path)).collect();
-        let bytes = freed_bytes(runs.iter().flat_map(|run| &run.files).chain(&loose));
+        // Copies of what is in object storage are not counted twice.
+        let local = runs.iter().filter(|run| run.stored.files.is_empty()).flat_map(|run| &run.files);
+        let remote = runs.iter().flat_map(|run| &run.stored.files).map(|file| file.size);
+        let bytes = freed_bytes(local.chain(&loose)) + remote.sum::<u64>();
         Ok(Self { kept: kept.len(), results, runs, kept_back, cache, entries, leftovers, bytes, lock })
     }
 }
 
 /// The runs that go, and those that were selected but are needed.
-fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (BTreeSet<RunId>, Vec<KeptBack>) {
+fn choose(
+    history: &History,
+    conditions: &PruneConditions,
+    stored: &Stored,
+    now: Timestamp,
+) -> (BTreeSet<RunId>, Vec<KeptBack>) {
     let mut succeeded: BTreeMap<&Option<String>, usize> = BTreeMap::new();
     let (mut going, mut kept_back) = (BTreeSet::new(), Vec::new());
     let models = model_directories(&history.results);
@@ -125,7 +143,7 @@ fn choose(history: &History, conditions: &PruneConditions, now: Timestamp) -> (B
         if let Some(link) = linked(&history.results, run, &models) {
             let reason = format!("{} is a link: what it leads to is not this directory's", link.display());
             kept_back.push(KeptBack { id: run.id.clone(), reason });
-        } else if seen_lately(&history.results, run, now) {
+        } else if seen_lately(&history.results, run, stored.latest(&run.id), now) {
             let reason = "it was active within a day and may be in progress".to_owned();
             kept_back.push(KeptBack { id: run.id.clone(), reason });
         } else {
@@ -161,13 +179,15 @@ fn is_selected(run: &Run, newer_succeeded: usize, conditions: &PruneConditions, 
         && conditions.older_than.is_none_or(|limit| age > limit)
 }
 
-/// Whether a run without a manifest gave a sign of life within a day.
-fn seen_lately(results: &ResultsDir, run: &Run, now: Timestamp) -> bool {
+/// Whether a run without a manifest gave a sign of life within a day. The log of another machine's run says nothing of
+/// that here: its objects do.
+fn seen_lately(results: &ResultsDir, run: &Run, stored: Option<Timestamp>, now: Timestamp) -> bool {
     if run.status.is_finished() || run.status == Status::Pruning {
         return false;
     }
     let changed = fs::metadata(results.events_path(&run.id)).and_then(|metadata| metadata.modified());
-    let last = changed.map_or(run.id.started(), |time| Timestamp::from(time).max(run.id.started()));
+    let changed = stored.map_or_else(|| changed.ok().map(Timestamp::from), Some);
+    let last = changed.map_or(run.id.started(), |time| time.max(run.id.started()));
     now.micros() - last.micros() < MICROS_PER_DAY
 }
 
@@ -286,29 +306,37 @@ fn is_key(name: &str) -> bool {
 }
 
 /// The files of a run by the layout, and what else lies between them.
-fn run_to_remove(results: &ResultsDir, run: &Run, left: &Leavings) -> RunToRemove {
-    let (mut files, mut foreign) = (Vec::new(), Vec::new());
+fn run_to_remove(results: &ResultsDir, run: &Run, left: &Leavings, stored: StoredRun) -> RunToRemove {
+    let (mut files, mut foreign) = (Vec::new(), stored.foreign.clone());
     files.extend(run.tables.values().filter(|file| is_plain_file(file)).cloned());
     files.extend(left.tables.get(&run.id).into_iter().flatten().cloned());
     for pipeline in &left.models {
         let directory = pipeline.join(run.id.as_str());
         for file in files_below(&directory) {
-            let ours = file.file_name().is_some_and(|name| name == MODEL_FILE || is_temporary(&name.to_string_lossy()));
-            let depth = file.strip_prefix(&directory).map_or(0, |inside| inside.components().count());
-            // <case>/fold=<k>/, or <case>/<stage>/fold=<k>/ where a case trains several.
-            (if ours && matches!(depth, 3 | 4) && is_plain_file(&file) { &mut files } else { &mut foreign }).push(file);
+            let inside = file.strip_prefix(&directory).map(|inside| inside.to_string_lossy().into_owned());
+            let ours = inside.is_ok_and(|inside| is_model(&inside.split('/').collect::<Vec<_>>()));
+            (if ours && is_plain_file(&file) { &mut files } else { &mut foreign }).push(file);
         }
     }
     let directory = results.run_dir(&run.id);
     for file in files_below(&directory) {
         let name =
             file.strip_prefix(&directory).map(|inside| inside.to_string_lossy().into_owned()).unwrap_or_default();
-        let ours = ["manifest.json", "resolved.yaml", "events.jsonl", "report.html", TOMBSTONE]
-            .contains(&name.as_str())
-            || is_earlier_manifest(&name);
-        (if (ours || is_temporary(&name)) && is_plain_file(&file) { &mut files } else { &mut foreign }).push(file);
+        (if is_record(&name) && is_plain_file(&file) { &mut files } else { &mut foreign }).push(file);
     }
-    RunToRemove { run: run.clone(), files, foreign }
+    RunToRemove { run: run.clone(), files, stored, foreign }
+}
+
+/// Whether a run leaves such a file in its directory.
+pub(super) fn is_record(name: &str) -> bool {
+    let known = ["manifest.json", "resolved.yaml", "events.jsonl", "report.html", TOMBSTONE];
+    known.contains(&name) || is_earlier_manifest(name) || is_temporary(name)
+}
+
+/// Whether this is a model in the directory of its run: <case>/fold=<k>/, or <case>/<stage>/fold=<k>/ where a case trains
+/// several.
+pub(super) fn is_model(inside: &[&str]) -> bool {
+    matches!(inside.len(), 3 | 4) && inside.last().is_some_and(|name| *name == MODEL_FILE || is_temporary(name))
 }
 
 /// Whether a name is that of the manifest of an attempt before a run was resumed.

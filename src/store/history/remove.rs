@@ -26,11 +26,13 @@ pub struct Removal {
 impl Prune {
     pub fn perform(self) -> Result<Removal, StoreError> {
         let mut removal = Removal { bytes: self.bytes, ..Removal::default() };
+        self.remove_stored()?;
         for going in &self.runs {
             set_tombstone(&self.results, going)?;
         }
         for going in &self.runs {
-            removal.files += self.remove_run(going)?;
+            let removed = self.remove_run(going)?;
+            removal.files += if going.stored.files.is_empty() { removed } else { going.stored.files.len() };
         }
         for entry in &self.entries {
             self.remove_entry(entry)?;
@@ -40,6 +42,18 @@ impl Prune {
             remove_tree(leftover)?;
         }
         Ok(removal)
+    }
+
+    /// First what others see. A pruning that stops after this is ended by the next look into the store.
+    fn remove_stored(&self) -> Result<(), StoreError> {
+        for going in &self.runs {
+            going.stored.set_tombstone()?;
+        }
+        for going in &self.runs {
+            going.stored.remove()?;
+            self.results.forget_stored(&going.stored.files)?;
+        }
+        Ok(())
     }
 
     fn remove_run(&self, going: &RunToRemove) -> Result<usize, StoreError> {

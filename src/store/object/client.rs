@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::HttpConnector;
@@ -165,6 +166,23 @@ pub(in crate::store) fn remove(path: &Path) -> Result<(), StoreError> {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
         Err(error) => Err(fault(path, &error, Doing::Writing, started)),
     }
+}
+
+/// How many objects are removed together.
+const REMOVED_TOGETHER: usize = 16;
+
+/// Removes objects of one bucket.
+pub(in crate::store) fn remove_all(paths: &[PathBuf]) -> Result<(), StoreError> {
+    let objects = paths.iter().map(|path| Object::at(path)).collect::<Result<Vec<_>, _>>()?;
+    let started = Instant::now();
+    let removed = futures_util::stream::iter(&objects).map(|object| async {
+        forget(&object.path);
+        match object.store.delete(&object.key).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(fault(&object.path, &error, Doing::Writing, started)),
+        }
+    });
+    wait(removed.buffer_unordered(REMOVED_TOGETHER).try_collect::<()>())?
 }
 
 /// The store of an address; connections are kept.

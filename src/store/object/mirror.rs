@@ -7,18 +7,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::client::{head, tag_of};
+use super::client::{exists, head, tag_of};
 use super::copies::download_to;
 use super::listing::list;
 use super::settings::home;
 use super::upload::Upload;
+use crate::store::history::TOMBSTONE;
 use crate::store::input::sha256_file;
 use crate::store::lock::open_lock;
 use crate::store::seal::{Sealing, sealed, sealing};
 use crate::store::{StoreError, escape, write_atomic};
+use crate::tables::Timestamp;
 
 /// What is known to be the same in both places.
 const INDEX: &str = ".in-storage.json";
@@ -32,6 +35,23 @@ pub(in crate::store) struct Mirror {
     pub address: PathBuf,
     /// The directory on this machine.
     pub directory: PathBuf,
+}
+
+/// A file of the results as the store has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct StoredFile {
+    /// Named from the results directory.
+    pub name: PathBuf,
+    pub address: PathBuf,
+    pub size: u64,
+    pub written: Timestamp,
+}
+
+impl StoredFile {
+    /// Whether it is the file of that name in the directory of its run.
+    pub(in crate::store) fn is_record(&self, name: &str) -> bool {
+        self.name.starts_with("run") && self.name.file_name().is_some_and(|own| own == name)
+    }
 }
 
 /// A file that is the same in both places.
@@ -74,18 +94,29 @@ impl Mirror {
     }
 
     /// Puts files of the directory into the store, in this order, where they are not there already. Names of runs are
-    /// unique: a file that is there is an earlier state of the same run, written from here, and is replaced.
-    pub(in crate::store) fn push(&self, files: &[PathBuf]) -> Result<(), StoreError> {
+    /// unique: a file that is there is an earlier state of the same run, written from here, and is replaced. A run whose
+    /// removal has begun is not put there again meanwhile.
+    pub(in crate::store) fn push(&self, files: &[PathBuf], run: &str) -> Result<(), StoreError> {
+        let tombstone = self.address.join("run").join(run).join(TOMBSTONE);
+        if exists(&tombstone)? {
+            return Err(StoreError::Conflict {
+                path: tombstone,
+                detail: format!("run {run} is being removed by `runs prune`, or that did not end"),
+                hint: "end it with `stride-pipe runs prune`, and run again: what is done is in the cache".to_owned(),
+            });
+        }
         let _lock = self.lock()?;
         let mut index = self.index();
         for path in files {
             let Ok(below) = path.strip_prefix(&self.directory) else { continue };
             let (name, sha256) = (below.to_string_lossy().into_owned(), sha256_file(path)?);
-            if index.get(&name).is_some_and(|known| known.sha256.as_ref() == Some(&sha256)) {
+            let address = self.address.join(below);
+            // A resumed run has files that were put there before it was interrupted: somebody may have removed them since.
+            if index.get(&name).is_some_and(|known| known.sha256.as_ref() == Some(&sha256)) && exists(&address)? {
                 continue;
             }
             let mut file = File::open(path).map_err(|source| StoreError::read(path, source))?;
-            Upload::begin(&self.address.join(below))?.finish(&mut file, &sha256)?;
+            Upload::begin(&address)?.finish(&mut file, &sha256)?;
             index.insert(name, SameFile { tag: None, sha256: Some(sha256) });
             self.save(&index)?;
         }
@@ -121,11 +152,56 @@ impl Mirror {
         }
         index.retain(|name, _| {
             let stays = there.contains(name);
-            if !stays && !name.starts_with(NOT_COPIED) {
-                let _ = fs::remove_file(self.directory.join(name));
+            if !stays {
+                self.drop_copy(Path::new(name));
             }
             stays
         });
+        self.save(&index)
+    }
+
+    // With the directory of its run once that is empty: it would look like a run that has just begun.
+    fn drop_copy(&self, name: &Path) {
+        let copy = self.directory.join(name);
+        let _ = fs::remove_file(&copy);
+        let below = ["run", NOT_COPIED].map(|top| self.directory.join(top));
+        let mut parent = copy.parent();
+        while let Some(directory) =
+            parent.filter(|parent| below.iter().any(|top| parent.starts_with(top) && *parent != top))
+        {
+            if fs::remove_dir(directory).is_err() {
+                return;
+            }
+            parent = directory.parent();
+        }
+    }
+
+    /// All that is there.
+    pub(in crate::store) fn stored(&self) -> Result<Vec<StoredFile>, StoreError> {
+        let file = |(address, known): (PathBuf, object_store::ObjectMeta)| {
+            let name = address.strip_prefix(&self.address).ok()?.to_owned();
+            let written = Timestamp::from(SystemTime::from(known.last_modified));
+            Some(StoredFile { name, address, size: known.size, written })
+        };
+        Ok(list(&self.address)?.into_iter().filter_map(file).collect())
+    }
+
+    /// Notes that a file of the directory has been put there.
+    pub(in crate::store) fn note(&self, path: &Path, sha256: String) -> Result<(), StoreError> {
+        let Ok(below) = path.strip_prefix(&self.directory) else { return Ok(()) };
+        let _lock = self.lock()?;
+        let mut index = self.index();
+        index.insert(below.to_string_lossy().into_owned(), SameFile { tag: None, sha256: Some(sha256) });
+        self.save(&index)
+    }
+
+    /// Forgets files that are there no more.
+    pub(in crate::store) fn forget<'a>(&self, names: impl Iterator<Item = &'a Path>) -> Result<(), StoreError> {
+        let _lock = self.lock()?;
+        let mut index = self.index();
+        for name in names {
+            index.remove(name.to_string_lossy().as_ref());
+        }
         self.save(&index)
     }
 

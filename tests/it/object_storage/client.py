@@ -1,6 +1,6 @@
 """Looks into a store with a client of others: client.py STORE ENDPOINT, then one command per line of standard input.
 
-STORE is `s3` or `az`. Commands: `bucket`, `put KEY FILE`, `get KEY FILE`, `delete KEY`, `list`, `uploads`.
+STORE is `s3`, `az`, or `gs`, which is spoken to as S3 here. Commands: `bucket`, `put KEY FILE`, `get KEY FILE`, `delete KEY`, `list`, `uploads`.
 """
 
 import os
@@ -68,7 +68,7 @@ class Azure:
             print(found.name)
 
 
-store = {"s3": S3, "az": Azure}[sys.argv[1]](sys.argv[2])
+store = {"s3": S3, "gs": S3, "az": Azure}[sys.argv[1]](sys.argv[2])
 for line in sys.stdin:
     command, *arguments = line.split()
     getattr(store, command)(*arguments)

@@ -1,7 +1,9 @@
-//! Object storage, against real stores on this machine: moto and s3s-fs for S3, Azurite for Azure, and a web server.
+//! Object storage, against stores on this machine: moto and s3s-fs for S3, Azurite for Azure, moto behind Google's way of
+//! speaking, and a web server.
 
 mod faults;
 mod proxy;
+mod pruning;
 mod servers;
 mod web;
 mod whole;

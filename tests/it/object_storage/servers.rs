@@ -1,5 +1,5 @@
-//! Real stores on this machine: moto and s3s-fs, which speak S3, and Azurite, which speaks Azure. Each is installed once,
-//! under `~/.cache/stride-pipe`, and listens on 127.0.0.1 only.
+//! Real stores on this machine: moto and s3s-fs, which speak S3, and Azurite, which speaks Azure; and moto behind a script that
+//! speaks to it as one does to Google. Each is installed once, under `~/.cache/stride-pipe`, and listens on 127.0.0.1 only.
 
 use crate::python;
 use std::fs;
@@ -16,6 +16,7 @@ pub enum Kind {
     Moto,
     S3sFs,
     Azurite,
+    Google,
 }
 
 pub const KEY: &str = "TESTKEYID";
@@ -48,6 +49,11 @@ impl Server {
                 command.args(["--access-key", KEY, "--secret-key", SECRET]).arg(directory.path());
                 command
             }
+            Kind::Google => {
+                let mut command = Command::new(python::storage_programs().join("python"));
+                command.arg(script("google.py")).arg(port.to_string());
+                command
+            }
             Kind::Azurite => {
                 let mut command = Command::new("node");
                 command.arg(azurite()).args(["--silent", "--skipApiVersionCheck", "--disableTelemetry"]);
@@ -66,17 +72,25 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// `s3` or `az`.
     pub fn scheme(&self) -> &'static str {
-        if self.kind == Kind::Azurite { "az" } else { "s3" }
+        match self.kind {
+            Kind::Moto | Kind::S3sFs => "s3",
+            Kind::Azurite => "az",
+            Kind::Google => "gs",
+        }
     }
 
     /// The environment in which the store is found, at this port of 127.0.0.1.
     pub fn environment(&self, port: u16) -> Vec<(&'static str, String)> {
         let endpoint = format!("http://127.0.0.1:{port}");
+        let key = serde_json::json!({
+            "private_key": SECRET, "private_key_id": KEY, "client_email": "job@test", "gcs_base_url": endpoint, "disable_oauth": true,
+        });
+        let key = key.to_string();
         let pairs: &[(&str, &str)] = match self.kind {
             Kind::Azurite => &[("AZURE_STORAGE_USE_EMULATOR", "true"), ("AZURITE_BLOB_STORAGE_URL", &endpoint)],
-            _ => &[
+            Kind::Google => &[("GOOGLE_SERVICE_ACCOUNT_KEY", &key), ("GOOGLE_ALLOW_HTTP", "true")],
+            Kind::Moto | Kind::S3sFs => &[
                 ("AWS_ACCESS_KEY_ID", KEY),
                 ("AWS_SECRET_ACCESS_KEY", SECRET),
                 ("AWS_REGION", "us-east-1"),
@@ -89,9 +103,11 @@ impl Server {
 
     /// What a client of others does and says.
     pub fn client(&self, commands: &str) -> Vec<String> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/object_storage/client.py");
         let mut command = Command::new(python::storage_programs().join("python"));
-        command.arg(script).args([self.scheme(), &self.endpoint()]).envs(self.environment(self.port));
+        command.arg(script("client.py")).args([self.scheme(), &self.endpoint()]).envs(self.environment(self.port));
+        // What Google has is in moto.
+        let keys = [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET), ("AWS_REGION", "us-east-1")];
+        command.envs(keys);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(commands.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -123,6 +139,10 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/object_storage").join(name)
 }
 
 fn free_port() -> u16 {
