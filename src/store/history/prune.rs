@@ -179,15 +179,14 @@ fn is_selected(run: &Run, newer_succeeded: usize, conditions: &PruneConditions, 
         && conditions.older_than.is_none_or(|limit| age > limit)
 }
 
-/// Whether a run without a manifest gave a sign of life within a day. The log of another machine's run says nothing of
-/// that here: its objects do.
+/// Whether a run without a manifest gave a sign of life within a day: in its log, or in object storage.
 fn seen_lately(results: &ResultsDir, run: &Run, stored: Option<Timestamp>, now: Timestamp) -> bool {
     if run.status.is_finished() || run.status == Status::Pruning {
         return false;
     }
     let changed = fs::metadata(results.events_path(&run.id)).and_then(|metadata| metadata.modified());
-    let changed = stored.map_or_else(|| changed.ok().map(Timestamp::from), Some);
-    let last = changed.map_or(run.id.started(), |time| time.max(run.id.started()));
+    let latest = changed.ok().map(Timestamp::from).max(stored);
+    let last = latest.map_or(run.id.started(), |time| time.max(run.id.started()));
     now.micros() - last.micros() < MICROS_PER_DAY
 }
 

@@ -146,6 +146,9 @@ impl Mirror {
                 _ => {
                     // As it is now: a listing may say less of it.
                     download_to(&path, &head(&path)?, &target)?;
+                    // The age of a log tells whether its run may be in progress.
+                    let written = SystemTime::from(known.last_modified);
+                    let _ = File::options().write(true).open(&target).and_then(|file| file.set_modified(written));
                     index.insert(name, SameFile { tag: Some(tag), sha256: None });
                 }
             }
