@@ -115,7 +115,7 @@ check_mpi() {
     local missing=()
     command -v mpicc >/dev/null || missing+=(libopenmpi-dev)
     command -v mpirun >/dev/null || missing+=(openmpi-bin)
-    ldconfig -p | grep -q libclang || ls /usr/lib/llvm-*/lib/libclang.so* >/dev/null 2>&1 || missing+=(libclang-dev)
+    ldconfig -p | grep -qE 'libclang(-[0-9]+)?\.so' || ls /usr/lib/llvm-*/lib/libclang.so* >/dev/null 2>&1 || missing+=(libclang-dev)
     [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}"
     command -v mpicc >/dev/null && command -v mpirun >/dev/null || fail "mpicc and mpirun are not on the PATH. Please install Open MPI."
 }

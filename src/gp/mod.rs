@@ -47,6 +47,7 @@
 pub mod baseline;
 pub mod deep;
 pub mod exact;
+pub mod fit_rows;
 pub mod hyper;
 pub mod inducing;
 pub mod kernel;

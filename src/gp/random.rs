@@ -6,6 +6,8 @@
 //! The draws are our own because folds and chains must not change with the update of a library:
 //! libraries promise a stable generator, but seldom a stable way to turn it into a permutation.
 
+use std::collections::HashMap;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
@@ -77,14 +79,16 @@ pub fn uniform<R: Rng + ?Sized>(rng: &mut R) -> f64 {
 /// `k` different integers of `0..n` in increasing order; all of them when `k ≥ n`.
 pub fn sample_without_replacement<R: Rng + ?Sized>(rng: &mut R, n: usize, k: usize) -> Vec<usize> {
     let k = k.min(n);
-    let mut all: Vec<usize> = (0..n).collect();
+    // Fisher and Yates, where only what is not in its own place is written down: a few of many rows must not cost all of them.
+    let mut moved: HashMap<usize, usize> = HashMap::new();
+    let mut drawn: Vec<usize> = Vec::with_capacity(k);
     for i in 0..k {
         let j = i + below(rng, n - i);
-        all.swap(i, j);
+        let here = moved.remove(&i).unwrap_or(i);
+        drawn.push(if j == i { here } else { moved.insert(j, here).unwrap_or(j) });
     }
-    all.truncate(k);
-    all.sort_unstable();
-    all
+    drawn.sort_unstable();
+    drawn
 }
 
 /// All integers of `0..n` in random order.

@@ -25,7 +25,7 @@ pub use discover::{InputFile, discover, mirrored};
 pub use hash::sha256_file;
 pub use keys::{KeyColumn, KeyForm, KeyValues, TimeScale, key_hash};
 pub use quality::{ColumnQuality, InvalidPolicy, check_quality, check_unique_keys};
-pub use read::{InputTable, SourceFile, open};
+pub use read::{InputTable, Keep, SourceFile, open, open_parts};
 pub use schema::{ColumnInfo, FileSummary, InputSchema, peek};
 pub use select::{DeclaredColumn, Resolved, Selection};
 pub use stream::{BatchChunks, Chunk, Columns, LARGEST, ParquetChunks, SMALLEST, UnusableValue, Wanted};

@@ -50,6 +50,28 @@ const TWO: (&str, &str) = (
     "method: stride, inducing: { count: 10, candidates: 30 }, local: { neighbours: 8, rows: 600 }, deep: { hidden: { rank: 8 } }, \
      em: { iterations: 2, particles: 2, exchanges: 1, final_transitions: 2, sampler: { hmc: { transitions: 2, leapfrog: 2 } } }",
 );
+/// One length for every feature takes a second pass over the rows, and the local layer remembers all of them.
+const LENGTHS: (&str, &str) =
+    ("lengths", "method: sparse_gp, ard: true, local: { neighbours: 8 }, inducing: { count: 12, candidates: 30 }");
+/// Many EM iterations for new pivots; rows are weighed one by one.
+const RECOMPUTED: (&str, &str) = (
+    "tight",
+    "method: stride, local: false, inducing: { count: 10, candidates: 30 }, deep: { hidden: { rank: 8 } }, \
+     em: { objective: tight, iterations: 3, particles: 2, exchanges: 1, final_transitions: 2, \
+     sampler: { hmc: { transitions: 2, leapfrog: 2 } } }",
+);
+const CONVOLUTION: (&str, &str) = (
+    "convolution",
+    "method: stride, local: false, inducing: { count: 10, candidates: 30 }, \
+     deep: { architecture: convolution, hidden: { rank: 8 } }, \
+     em: { iterations: 2, particles: 2, exchanges: 1, final_transitions: 2, sampler: { hmc: { transitions: 2, leapfrog: 2 } } }",
+);
+/// Rows are interpolated in blocks of their own.
+const BY_POINTS: (&str, &str) = (
+    "points",
+    "method: stride, local: false, inducing: { count: 10, candidates: 30 }, deep: { hidden: { method: sparse } }, \
+     em: { iterations: 2, particles: 2, exchanges: 1, final_transitions: 2, sampler: { hmc: { transitions: 2, leapfrog: 2 } } }",
+);
 const THREE: (&str, &str) = (
     "three",
     "method: stride, local: false, inducing: { count: 10, candidates: 30 }, deep: { layers: 3, hidden: { rank: 8 } }, \
@@ -96,19 +118,48 @@ fn left_by(sandbox: &Sandbox, results: &str) -> String {
     text
 }
 
+/// What was said of the rows that rank 0 holds: those, and all.
+fn rows_held(sandbox: &Sandbox, results: &str) -> Vec<(usize, usize)> {
+    let events: Vec<String> =
+        sandbox.files(results).into_iter().filter(|file| file.ends_with("events.jsonl")).collect();
+    assert_eq!(events.len(), 1, "{:?}", sandbox.files(results));
+    let text = std::fs::read_to_string(sandbox.path(results).join(&events[0])).unwrap();
+    let said = text.lines().filter_map(|line| line.split_once("this one with ")?.1.split_once(" rows"));
+    let both = said.map(|(numbers, _)| numbers.split_once(" of ").unwrap());
+    both.map(|(held, all)| (held.parse().unwrap(), all.parse().unwrap())).collect()
+}
+
 #[test]
 fn ranks_have_the_bits_of_the_plain_program() {
     let Some(program) = program() else { return };
-    let sandbox = sandbox(&[SPARSE, TWO, THREE]);
+    let sandbox = sandbox(&[SPARSE, LENGTHS, TWO, RECOMPUTED, THREE, CONVOLUTION, BY_POINTS]);
     sandbox.run("run many.yaml --quiet --results plain").succeeded();
     let plain = left_by(&sandbox, "plain");
-    for (ranks, threads) in [(1, 1), (2, 1), (3, 2), (4, 1)] {
-        let results = format!("ranks{ranks}");
+    for (ranks, threads) in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2)] {
+        let results = format!("ranks{ranks}x{threads}");
         let arguments = format!("run many.yaml --quiet --threads {threads} --results {results}");
         let ran = run(&sandbox, &program, ranks, &arguments).succeeded();
         assert!(!ran.stderr.contains("rank"), "{}", ran.stderr);
-        assert!(left_by(&sandbox, &results) == plain, "{ranks} ranks");
+        assert!(left_by(&sandbox, &results) == plain, "{ranks} ranks, {threads} threads");
+        let held = rows_held(&sandbox, &results);
+        assert_eq!(held.len(), if ranks == 1 { 0 } else { 14 }, "{held:?}");
+        // Three leaves of two tiles; what is held ends with a block of three tiles.
+        for (held, all) in held {
+            assert!(all == 2650 && held <= 1536, "{ranks} ranks: {held}");
+        }
     }
+}
+
+/// Columns that have to be looked at as a whole, and what needs all rows: every process holds them, with the same bits.
+#[test]
+fn ranks_that_hold_all_rows_have_the_same_bits() {
+    let Some(program) = program() else { return };
+    let folds = "method: sparse_gp, local: false, calibrate: out_of_fold, inducing: { count: 12, candidates: 30 }";
+    let sandbox = sandbox(&[("folds", folds)]);
+    sandbox.run("run many.yaml --quiet --results plain").succeeded();
+    run(&sandbox, &program, 2, "run many.yaml --quiet --threads 1 --results two").succeeded();
+    assert!(left_by(&sandbox, "two") == left_by(&sandbox, "plain"));
+    assert!(rows_held(&sandbox, "two").is_empty());
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn rows_that_are_left_out_have_their_own_noise() {
     let hyper = hyper(2, false, 5);
     let rows = [0, 4, 9, 14, 21];
     let gp = SparseGp::condition_with((x.view(), y.view(), &noise), Kernel::Rbf, &hyper, &rows, JITTER).unwrap();
-    let found = gp.left_out_with(x.view(), y.view(), &noise, &StreamKey::new(1)).unwrap();
+    let found = gp.left_out_with((x.view(), y.view(), &noise), &StreamKey::new(1)).unwrap();
     // Without the row, with everything else as it is: the weight of nothing is nothing.
     for row in [2, 7, 16] {
         let mut without = noise.clone();

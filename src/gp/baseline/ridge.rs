@@ -11,7 +11,7 @@ use crate::gp::GpError;
 use crate::gp::exact::check_training;
 use crate::gp::kernel::{ROW_TILE, column_means};
 use crate::gp::leave_one_out::LeaveOneOut;
-use crate::gp::linalg::{add_gram, dot, eigen, gemm_nt, row_slices, sum_rows, tiles};
+use crate::gp::linalg::{Span, add_gram, dot, eigen, gemm_nt, row_slices, sum_rows, tiles};
 use crate::gp::observer::{Observer, Phase};
 use crate::gp::predict::{Prediction, Tile, in_tiles};
 use crate::gp::row_noise::RowNoise;
@@ -231,7 +231,7 @@ fn moments(
 ) -> Result<(Array2<f64>, Array1<f64>), GpError> {
     let (d, roots) = (x.ncols(), noise.roots());
     let zero = || (Array2::zeros((d, d)), Array1::zeros(d));
-    sum_rows(x.nrows(), d * (d + 1), zero, |rows| {
+    sum_rows(&Span::whole(x.nrows()), d * (d + 1), zero, |rows| {
         let (mut moments, mut by_target) = zero();
         for tile in tiles(rows) {
             let mut centred = &x.slice(s![tile.clone(), ..]) - centre;
@@ -256,7 +256,7 @@ fn squared_residuals(
     weights: &Array1<f64>,
 ) -> Result<f64, GpError> {
     sum_rows(
-        x.nrows(),
+        &Span::whole(x.nrows()),
         1,
         || 0.0,
         |rows| {

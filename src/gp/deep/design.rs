@@ -10,7 +10,7 @@ use super::options::{Architecture, DeepOptions, PriorMean};
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel, column_means};
-use crate::gp::linalg::{add_gram, eigenvectors, gemm_nn};
+use crate::gp::linalg::{Span, add_gram, eigenvectors, gemm_nn, means_over};
 use crate::gp::neighbours::Places;
 
 /// Smallest slope's root of the injective architecture, unless given.
@@ -47,7 +47,7 @@ pub(super) struct Design {
 
 impl Design {
     /// The layers for x: `[n, d]`, around the stationary model `start`.
-    pub fn new(x: ArrayView2<'_, f64>, options: &DeepOptions, start: &Hyper) -> Result<Self, GpError> {
+    pub fn new((x, span): (ArrayView2<'_, f64>, &Span), options: &DeepOptions, start: &Hyper) -> Result<Self, GpError> {
         let d = x.ncols();
         options.check(d)?;
         let start_length = start
@@ -58,6 +58,9 @@ impl Design {
         let composition = architecture == Architecture::Composition;
         let width = if composition { layers.width.map_or(d, |width| width as usize) } else { 1 };
         let projection = if composition && width != d { Some(principal_directions(x, width)?) } else { None };
+        if span.is_shared() && (projection.is_some() || architecture == Architecture::Injective) {
+            return Err(GpError::shape("hidden layers that need all rows at once, which are with several processes"));
+        }
         let u_min = layers.u_min.unwrap_or(match architecture {
             Architecture::Injective => SMALLEST_SLOPE,
             _ => start_length / LENGTH_RANGE,
@@ -74,7 +77,7 @@ impl Design {
             let rows = knots::choose(x.column(0));
             Knots::new(rows.iter().map(|row| x[[*row, 0]]).collect(), u_min)
         });
-        let x_centre = column_means(x);
+        let x_centre = means_over(span, x)?;
         let mut design = Self {
             architecture,
             kernel: options.start.kernel(),
@@ -159,8 +162,9 @@ impl Design {
         some: &[usize],
         start: &Hyper,
     ) -> Result<Warped, GpError> {
-        let inputs = if self.knots.is_some() { rows.x.view() } else { rows.start() };
-        self.top(rows.x.select(Axis(0), some).view(), inputs.select(Axis(0), some).view(), start)
+        let some = rows.pick(some)?;
+        let inputs = if self.knots.is_some() { some.x.view() } else { some.start.view() };
+        self.top(some.x.view(), inputs, start)
     }
 
     fn warped(

@@ -1,6 +1,6 @@
 //! The EM loop: sample hidden layers, move inducing points and hyper-parameters, and again.
 
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
 
 use super::checkpoint::{Checkpoint, ParticleState};
@@ -12,12 +12,11 @@ use super::start::{pivot_rows, soft_bounds};
 use super::target::{DensityAt, LogDensity};
 use super::warm::{self, DeepStart};
 use crate::gp::GpError;
-use crate::gp::exact;
+use crate::gp::fit_rows::FitRows;
 use crate::gp::hyper::SoftBounds;
 use crate::gp::inducing::Choice;
 use crate::gp::observer::{ChainProgress, Observer, Phase, Progress, TracePoint};
 use crate::gp::random::StreamKey;
-use crate::gp::row_noise::RowNoise;
 use crate::gp::team::for_each_of;
 use crate::gp::warm::WarmStart;
 
@@ -69,7 +68,7 @@ impl Stretch {
 impl<'a> DeepFit<'a> {
     /// Everything before the first EM iteration, or as it was at a checkpoint.
     pub fn new(
-        (x, y, noise): (ArrayView2<'a, f64>, ArrayView1<'a, f64>, &RowNoise),
+        data: &FitRows<'_>,
         options: &'a DeepOptions,
         key: &'a StreamKey,
         resume: Option<Checkpoint>,
@@ -77,19 +76,19 @@ impl<'a> DeepFit<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Self, GpError> {
         let clock = observer.seconds();
-        exact::check_training(x, y)?;
-        noise.check(x.nrows())?;
+        data.check()?;
+        let (FitRows { x, y, noise, .. }, n) = (data.clone(), data.all());
         options.check(x.ncols())?;
         let mut problem = if let Some(state) = &resume {
-            DeepProblem::within(x, y, options, &state.start, state.points(), observer.memory())?
+            DeepProblem::within(data.clone(), options, &state.start, state.points(), observer.memory())?
         } else if let Some(warm) = warm {
             warm::problem((x, y, noise), options, warm, key, observer)?
         } else {
             let penalty = options.objective().penalty();
-            let (start, inducing, jitter) = options.start.fit((x, y, noise), penalty, key, observer)?;
-            let pivots = Err(pivot_rows(key, x.nrows()));
+            let (start, inducing, jitter) = options.start.fit(data, penalty, key, observer)?;
+            let pivots = Err(pivot_rows(key, n));
             let points = SupportPoints { inducing, pivots, jitter };
-            DeepProblem::within(x, y, options, &start, points, observer.memory())?
+            DeepProblem::within(data.clone(), options, &start, points, observer.memory())?
         };
         problem.set_noise(noise.clone());
         if let Some(state) = &resume {
@@ -103,10 +102,10 @@ impl<'a> DeepFit<'a> {
             key,
             chains: Vec::new(),
             earlier: vec![Vec::new(); count],
-            soft_bounds: soft_bounds(x, key),
+            soft_bounds: soft_bounds(data, key)?,
             iteration: resume.as_ref().map_or(0, |state| state.iteration),
             frozen: resume.as_ref().map_or_else(|| FrozenDraws::new(count), FrozenDraws::restored),
-            shown: shown_rows(key, x.nrows()),
+            shown: shown_rows(key, n),
             heights: resume.as_ref().map_or_else(
                 || vec![Vec::new(); count],
                 |state| state.particles.iter().map(|particle| particle.heights.clone()).collect(),
@@ -164,7 +163,7 @@ impl<'a> DeepFit<'a> {
             self.m_step(observer)?;
             let cross = self.problem.hidden.representation.cross();
             if !last && cross.is_some_and(|cross| cross.repivot) {
-                let seen = pivot_rows(self.key, self.problem.rows.len());
+                let seen = pivot_rows(self.key, self.problem.rows.all());
                 let done = self.problem.repivot(&seen, xi_of(&mut self.chains), self.risen);
                 self.or_skipped(done, false, "repivot.skipped", observer)?;
             }
@@ -334,7 +333,7 @@ impl<'a> DeepFit<'a> {
             length: self.problem.hyper.length(),
             noise: self.problem.hyper.noise,
             jitter: self.problem.jitter * self.problem.hyper.variance,
-            inducing: self.problem.top.rows(self.problem.rows.len(), &self.problem.inducing).len() as i32,
+            inducing: self.problem.top.rows(self.problem.rows.all(), &self.problem.inducing).len() as i32,
         }
     }
 

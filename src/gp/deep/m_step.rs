@@ -14,6 +14,7 @@ use crate::gp::GpError;
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::inducing::{Choice, Member};
 use crate::gp::kernel::{Free, Hyper};
+use crate::gp::linalg::Span;
 use crate::gp::neighbours::NeighbourLists;
 use crate::gp::observer::{Observer, TracePoint};
 use crate::gp::row_noise::{RowNoise, ScaledRows};
@@ -26,10 +27,12 @@ const STEPS: Settings = Settings { iterations: 6, tolerance: 1e-6 };
 /// What an M step works on: hidden layers stand still.
 pub(super) struct Held<'a> {
     pub design: &'a Design,
-    /// Features, `[n, d]`.
+    /// Features of the rows that are held, `[b, d]`.
     pub x: ArrayView2<'a, f64>,
-    /// Targets, `[n]`.
+    /// Their targets, `[b]`.
     pub y: ArrayView1<'a, f64>,
+    /// Which of all rows they are.
+    pub span: Span,
     pub noise: &'a RowNoise,
     /// Inputs of the top layer, `[n, D]`, of every particle.
     pub inputs: Vec<TopInputs<'a>>,
@@ -54,7 +57,10 @@ impl<'a> Held<'a> {
         hyper: &'h Hyper,
         scaled: Option<&ScaledRows>,
     ) -> Result<Vec<TopRows<'h, 'a>>, GpError> {
-        self.inputs.par_iter().map(|inputs| inputs.covariance((self.design, self.x), hyper, scaled)).collect()
+        self.inputs
+            .par_iter()
+            .map(|inputs| inputs.covariance((self.design, self.x, &self.span), hyper, scaled))
+            .collect()
     }
 
     /// Exchanges inducing points so many times; the new ones.
@@ -186,7 +192,8 @@ mod tests {
             if convolution { Array2::from_shape_fn((40, 1), |(i, _)| 0.5 + 0.05 * i as f64) } else { x.clone() };
         let (inputs, top) = (vec![TopInputs::Held(inputs)], start.top());
         let (design, jitter) = (&design, JITTER);
-        let held = Held { design, x: x.view(), y: y.view(), noise, inputs, jitter, top, penalty, neighbours: None };
+        let (span, neighbours) = (Span::whole(40), None);
+        let held = Held { design, x: x.view(), y: y.view(), span, noise, inputs, jitter, top, penalty, neighbours };
         let at = Hyper::isotropic(1.4, 0.9, 0.05).to_log();
         let evaluate = |theta: &[f64]| top.objective(&held, 0, &Hyper::from_log(theta)?, inducing).map(|found| found.0);
         let gradient = evaluate(&at)?.gradient;

@@ -40,6 +40,7 @@ mod warped;
 use ndarray::{ArrayView1, ArrayView2, Axis};
 
 use super::GpError;
+use super::fit_rows::FitRows;
 use super::kernel::Kernel;
 use super::observer::{Observer, Phase};
 use super::random::StreamKey;
@@ -79,31 +80,34 @@ pub fn fit(
 
 /// The same with noise that differs from row to row, and from an earlier model with hidden layers of the same kind: its
 /// hyper-parameters, inducing points and hidden layers.
-pub fn fit_from(
-    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+pub fn fit_from<'d>(
+    data: impl Into<FitRows<'d>>,
     options: &DeepOptions,
     warm: Option<&WarmStart>,
     key: &StreamKey,
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<DeepGp, GpError> {
+    let data = data.into();
     let Some(start) = options.start.neighbours() else {
-        return Ok(fit_rows((x, y, noise), options, warm, key, resume, observer)?.0);
+        return Ok(fit_rows(&data, options, warm, key, resume, observer)?.0);
     };
+    let FitRows { x, y, noise, .. } = data;
     // Hidden layers that were trained on the likelihood of neighbours make these look too much alike: what a prediction
     // may expect of them is measured on rows that training has not seen.
     let held_out = NeighbourStart::held_out(x.nrows(), key);
     let seen: Vec<usize> = (0..x.nrows()).filter(|row| held_out.binary_search(row).is_err()).collect();
     let (x_seen, y_seen) = (x.select(Axis(0), &seen), y.select(Axis(0), &seen));
     let of_seen = noise.select(&seen);
-    let (gp, kernel) = fit_rows((x_seen.view(), y_seen.view(), &of_seen), options, warm, key, resume, observer)?;
+    let (gp, kernel) =
+        fit_rows(&(x_seen.view(), y_seen.view(), &of_seen).into(), options, warm, key, resume, observer)?;
     let earlier = warm.and_then(|warm| warm.local.as_ref());
     gp.with_neighbours((x, y, noise), (kernel, earlier), &held_out, &start.predictions, &key.with("local"), observer)
 }
 
 // The model, and the covariance function of its top layer.
 fn fit_rows(
-    rows: (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+    rows: &FitRows<'_>,
     options: &DeepOptions,
     warm: Option<&WarmStart>,
     key: &StreamKey,

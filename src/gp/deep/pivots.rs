@@ -56,7 +56,7 @@ impl<'a> Partial<'a> {
         if height <= NOTHING * self.covariance.variance() {
             return Ok(());
         }
-        let at = self.covariance.select(&[pivot]);
+        let at = self.covariance.select(&[pivot])?;
         let mut column = Array2::zeros((n, 1));
         self.covariance.tile(0, &at, column.view_mut())?;
         let before: ArrayView2<'_, f64> = self.columns.slice(s![..step, ..]);

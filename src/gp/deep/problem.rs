@@ -6,7 +6,7 @@ use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use rayon::prelude::*;
 
 use super::design::Design;
-use super::hidden::{HiddenLayers, TrainingRows};
+use super::hidden::{HiddenLayers, SomeRows, TrainingRows};
 use super::m_step::Held;
 use super::memory::{Kept, Repeatable};
 use super::options::{DeepOptions, EmObjective};
@@ -15,12 +15,14 @@ use super::top::{Start, TopLayer, TopNeighbours};
 use super::top_rows::TopInputs;
 use super::warped::Warped;
 use crate::gp::GpError;
+use crate::gp::fit_rows::FitRows;
 use crate::gp::kernel::Hyper;
 use crate::gp::linalg::raised;
 use crate::gp::neighbours::Places;
 use crate::gp::random::StreamKey;
 use crate::gp::row_noise::{RowNoise, ScaledRows};
 use crate::gp::sparse::Level;
+use crate::gp::team::for_each_of;
 
 /// The log-likelihood of whitened hidden variables, for some training rows.
 #[derive(Debug, Clone)]
@@ -39,6 +41,8 @@ pub struct DeepProblem {
     /// Of the top layer.
     pub(super) hyper: Hyper,
     pub(super) inducing: Vec<usize>,
+    // The same on their way through the hidden layers.
+    inducing_rows: SomeRows<'static>,
     pub(super) pivots: Vec<usize>,
     /// Relative to σ².
     pub(super) jitter: f64,
@@ -69,28 +73,30 @@ impl DeepProblem {
         start: &Hyper,
         points: SupportPoints,
     ) -> Result<Self, GpError> {
-        Self::within(x, y, options, start, points, u64::MAX)
+        Self::within((x, y, &RowNoise::default()), options, start, points, u64::MAX)
     }
 
     /// The same with at most so many bytes for what can be computed again; results are the same bits.
-    pub fn within(
-        x: ArrayView2<'_, f64>,
-        y: ArrayView1<'_, f64>,
+    pub fn within<'d>(
+        data: impl Into<FitRows<'d>>,
         options: &DeepOptions,
         start: &Hyper,
         points: SupportPoints,
         memory: u64,
     ) -> Result<Self, GpError> {
-        crate::gp::exact::check_training(x, y)?;
-        let size = (x.nrows() as u64, x.ncols() as u64);
+        let data = data.into();
+        data.check()?;
+        let FitRows { x, y, ref span, .. } = data;
+        // All processes decide alike.
+        let size = (span.widest() as u64, x.ncols() as u64);
         let by_points = matches!(options.start, Start::Sparse(_));
         let repeatable = Repeatable::new((&options.layers, &options.em), by_points, size, points.inducing.len() as u64);
         let keeps = repeatable.keep(memory);
-        if let Some(row) = points.inducing.iter().find(|row| **row >= x.nrows()) {
-            return Err(GpError::shape(format!("inducing row {row} of {} training rows", x.nrows())));
+        if let Some(row) = points.inducing.iter().find(|row| **row >= span.all()) {
+            return Err(GpError::shape(format!("inducing row {row} of {} training rows", span.all())));
         }
-        let design = Design::new(x, options, start)?;
-        let rows = TrainingRows::new(&design, x)?;
+        let design = Design::new((x, span), options, start)?;
+        let rows = TrainingRows::new(&design, data.kept(), span)?;
         let representation = options.layers.hidden.representation();
         let pivots = match (points.pivots, representation.cross()) {
             (Ok(pivots), _) => pivots,
@@ -106,6 +112,7 @@ impl DeepProblem {
         };
         let (hidden, jitter) = raising(points.jitter, build)?;
         Ok(Self {
+            inducing_rows: hidden.list(&design, &rows, &points.inducing)?,
             y: y.to_owned(),
             noise: RowNoise::default(),
             scaled: None,
@@ -184,7 +191,7 @@ impl DeepProblem {
     /// The values of all hidden layers at some training rows, `[b, D]` each, bottom layer first.
     pub fn hidden_values(&self, xi: &[Array2<f64>], rows: &[usize]) -> Result<Vec<Array2<f64>>, GpError> {
         let prepared = self.hidden.prepare(&self.design, xi)?;
-        self.hidden.values(&self.design, &prepared, &self.hidden.list(&self.design, &self.rows, rows))
+        self.hidden.values(&self.design, &prepared, &self.hidden.list(&self.design, &self.rows, rows)?)
     }
 
     /// The posterior means at some training rows, with the ξ of a particle; empty where the top layer has none.
@@ -195,7 +202,7 @@ impl DeepProblem {
 
     /// The top covariance at some training rows.
     pub fn top_covariance(&self, xi: &[Array2<f64>], rows: &[usize]) -> Result<Warped, GpError> {
-        let (target, rows) = (self.target(), self.hidden.list(&self.design, &self.rows, rows));
+        let (target, rows) = (self.target(), self.hidden.list(&self.design, &self.rows, rows)?);
         let prepared = target.prepare(xi)?;
         target.warped(&rows, &target.forward(&prepared, &rows, false)?)
     }
@@ -222,7 +229,7 @@ impl DeepProblem {
             hyper: &self.hyper,
             top: self.top,
             inducing: &self.inducing,
-            inducing_rows: self.hidden.list(&self.design, &self.rows, &self.inducing),
+            inducing_rows: &self.inducing_rows,
             level: Level { noise: self.noise.level(self.hyper.noise), jitter: self.jitter },
             objective: self.objective,
             neighbours: neighbours.map(Arc::as_ref),
@@ -237,12 +244,12 @@ impl DeepProblem {
             design: &self.design,
             x: self.rows.x.view(),
             y: self.y.view(),
+            span: self.rows.span().clone(),
             noise: &self.noise,
             // Rows that differ in their noise are held: what is computed again is not multiplied.
-            inputs: all_xi
-                .par_iter()
-                .map(|xi| TopInputs::new(&target, xi, self.keeps.inputs || !self.noise.is_uniform()))
-                .collect::<Result<_, _>>()?,
+            inputs: for_each_of(all_xi.to_vec(), |xi| {
+                TopInputs::new(&target, xi, self.keeps.inputs || !self.noise.is_uniform())
+            })?,
             jitter: self.jitter,
             top: self.top,
             penalty: self.objective.penalty(),
@@ -255,7 +262,14 @@ impl DeepProblem {
         let Some(jitter) = raised(self.jitter) else { return Ok(false) };
         self.jitter = jitter;
         self.hidden = self.anchored((&self.inducing, &self.pivots), jitter)?;
+        self.list_inducing()?;
         Ok(true)
+    }
+
+    /// After inducing points or hidden layers have changed.
+    pub(super) fn list_inducing(&mut self) -> Result<(), GpError> {
+        self.inducing_rows = self.hidden.list(&self.design, &self.rows, &self.inducing)?;
+        Ok(())
     }
 
     /// Takes other inducing points. Hidden variables that live at them move along: points that stay keep their
@@ -265,7 +279,7 @@ impl DeepProblem {
             self.move_anchors((&inducing, &[]), all_xi)?;
         }
         self.inducing = inducing;
-        Ok(())
+        self.list_inducing()
     }
 
     // Hidden layers with other inducing points and pivots.
@@ -282,7 +296,7 @@ impl DeepProblem {
     ) -> Result<(), GpError> {
         let (design, old, rows) = (&self.design, &self.hidden, &self.rows);
         let (new, jitter) = raising(self.jitter, |jitter| self.anchored(anchors, jitter))?;
-        let at = old.list(design, rows, &new.anchors.rows);
+        let at = old.list(design, rows, &new.anchors.rows)?;
         let moved: Vec<Vec<Array2<f64>>> = all_xi
             .par_iter()
             .map(|xi| new.whiten(design, &old.values(design, &old.prepare(design, xi)?, &at)?))

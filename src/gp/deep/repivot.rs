@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ndarray::Array2;
-use rayon::prelude::*;
 
 use super::hidden::{HiddenLayers, SomeRows};
 use super::options::Architecture;
@@ -29,11 +28,11 @@ impl DeepProblem {
         let representation = Arc::clone(&self.hidden.representation);
         let Some(cross) = representation.cross() else { return Ok(false) };
         let members: Vec<Warped> =
-            all_xi.par_iter().map(|xi| self.top_covariance(xi, seen)).collect::<Result<_, _>>()?;
+            for_each_of(all_xi.iter().collect(), |xi: &&mut Vec<Array2<f64>>| self.top_covariance(xi, seen))?;
         let pivots = cross.choose_pivots(&members, seen)?;
         drop(members);
         let (new, jitter) = raising(self.jitter, |jitter| self.anchored((&[], &pivots), jitter))?;
-        let at_seen = self.hidden.list(&self.design, &self.rows, seen);
+        let at_seen = self.hidden.list(&self.design, &self.rows, seen)?;
         let moved: Vec<(Vec<Array2<f64>>, f64)> =
             for_each_of(all_xi.iter().enumerate().collect(), |(particle, xi): (usize, &&mut Vec<Array2<f64>>)| {
                 self.moved_to((&new, jitter), &at_seen, particle, xi)
@@ -44,6 +43,7 @@ impl DeepProblem {
         }
         all_xi.into_iter().zip(moved).for_each(|(xi, (moved, _))| *xi = moved);
         (self.hidden, self.jitter, self.pivots) = (new, jitter, pivots);
+        self.list_inducing()?;
         Ok(true)
     }
 
@@ -57,15 +57,16 @@ impl DeepProblem {
     ) -> Result<(Vec<Array2<f64>>, f64), GpError> {
         let (design, old) = (&self.design, &self.hidden);
         let before = self.target_of(particle);
+        let inducing_rows = new.list(design, &self.rows, &self.inducing)?;
         let target = Target {
             hidden: new,
-            inducing_rows: new.list(design, &self.rows, &self.inducing),
+            inducing_rows: &inducing_rows,
             level: Level { jitter, ..before.level },
             ..before.clone()
         };
         let prepared = old.prepare(design, xi)?;
         let values = old.values(design, &prepared, seen)?;
-        let at_anchors = old.values(design, &prepared, &old.list(design, &self.rows, &new.anchors.rows))?;
+        let at_anchors = old.values(design, &prepared, &old.list(design, &self.rows, &new.anchors.rows)?)?;
         let scale = match design.architecture {
             Architecture::Composition => self.hyper.lengths[0],
             Architecture::Convolution => design.start_length,

@@ -1,8 +1,8 @@
 //! What a deep fit begins with: the rows that pivots come from, bounds of the hyper-parameters.
 
-use ndarray::ArrayView2;
-
+use crate::gp::GpError;
 use crate::gp::exact;
+use crate::gp::fit_rows::FitRows;
 use crate::gp::hyper::SoftBounds;
 use crate::gp::random::{StreamKey, sample_without_replacement};
 use crate::gp::sparse;
@@ -16,10 +16,10 @@ pub(super) fn pivot_rows(key: &StreamKey, n: usize) -> Vec<usize> {
 }
 
 /// Bounds of the hyper-parameters in the M step.
-pub(super) fn soft_bounds(x: ArrayView2<'_, f64>, key: &StreamKey) -> SoftBounds {
-    let subset = sample_without_replacement(&mut key.with("deep").with("walls").generator(), x.nrows(), 500);
-    let distance = exact::median_distance(x.select(ndarray::Axis(0), &subset).view());
-    let mut bounds = exact::soft_bounds(1, distance, x.nrows());
+pub(super) fn soft_bounds(rows: &FitRows<'_>, key: &StreamKey) -> Result<SoftBounds, GpError> {
+    let subset = sample_without_replacement(&mut key.with("deep").with("walls").generator(), rows.all(), 500);
+    let distance = exact::median_distance(rows.pick(&subset)?.x.view());
+    let mut bounds = exact::soft_bounds(1, distance, rows.all());
     bounds.upper[0] = sparse::LARGEST_VARIANCE.ln();
-    bounds
+    Ok(bounds)
 }

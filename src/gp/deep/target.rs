@@ -72,7 +72,7 @@ pub(super) struct Target<'a> {
     /// Training rows that are inducing points, `[m]`; empty without them.
     pub inducing: &'a [usize],
     /// The same on their way through the hidden layers.
-    pub inducing_rows: SomeRows<'a>,
+    pub inducing_rows: &'a SomeRows<'static>,
     pub level: Level,
     pub objective: EmObjective,
     /// Who is whose neighbour, where the top layer asks.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, CowArray, Ix2, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, CowArray, Ix2, concatenate, s};
 use rayon::prelude::*;
 
 use super::design::Design;
@@ -15,7 +15,7 @@ use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Hyper, Sloped};
 use crate::gp::linalg::panels::Lane;
-use crate::gp::linalg::{TILE, Triangle, tiles};
+use crate::gp::linalg::{Span, TILE, Triangle, add_all, tiles};
 use crate::gp::row_noise::ScaledRows;
 
 /// Tiles that are computed at a time when all rows are looked at in their order.
@@ -58,14 +58,14 @@ impl<'a> TopInputs<'a> {
     /// The covariance of the top layer at x: `[n, d]`, all training rows, brought to one noise if they have not the same.
     pub fn covariance<'h>(
         &'h self,
-        (design, x): (&Design, ArrayView2<'_, f64>),
+        (design, x, span): (&Design, ArrayView2<'_, f64>, &Span),
         hyper: &'h Hyper,
         scaled: Option<&ScaledRows>,
     ) -> Result<TopRows<'h, 'a>, GpError> {
         match (self, scaled) {
             (Self::Held(inputs), _) => {
                 let factors = scaled.map(|scaled| scaled.factors.clone());
-                Ok(TopRows::Held(design.top(x, inputs.view(), hyper)?.multiplied(factors)))
+                Ok(TopRows::Held(design.top(x, inputs.view(), hyper)?.multiplied(factors).of(span)))
             }
             (Self::Recomputed(from), None) => Ok(TopRows::Recomputed { from, hyper, centre: None }),
             (Self::Recomputed(_), Some(_)) => Err(GpError::shape("rows that differ in their noise are held")),
@@ -81,17 +81,19 @@ impl TileInputs<'_> {
 
     // Added in the order of the rows, as for all of them at once.
     fn means(&self) -> Result<Vec<f64>, GpError> {
-        let n = self.target.rows.len();
-        let mut sums = vec![-0.0; self.target.design.width()];
-        let all: Vec<Range<usize>> = tiles(0..n).collect();
-        for some in all.chunks(TILES) {
-            let parts: Vec<Array2<f64>> =
-                some.par_iter().map(|rows| self.at(rows.clone())).collect::<Result<_, _>>()?;
-            for row in parts.iter().flat_map(|part| part.outer_iter()) {
-                sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        let (span, width) = (self.target.rows.span(), self.target.design.width());
+        let sums = span.sums_in_order(width, |rows, sums| {
+            let all: Vec<Range<usize>> = tiles(rows).collect();
+            for some in all.chunks(TILES) {
+                let parts: Vec<Array2<f64>> =
+                    some.par_iter().map(|rows| self.at(rows.clone())).collect::<Result<_, _>>()?;
+                for row in parts.iter().flat_map(|part| part.outer_iter()) {
+                    add_all(&mut *sums, row);
+                }
             }
-        }
-        Ok(sums.into_iter().map(|sum| sum / n.max(1) as f64).collect())
+            Ok(())
+        })?;
+        Ok(sums.into_iter().map(|sum| sum / span.all().max(1) as f64).collect())
     }
 }
 
@@ -143,23 +145,12 @@ impl<'h, 'a> TopRows<'h, 'a> {
 
     // Rows that are computed again are those of whole tiles: alone they may differ in their last bits.
     fn picked(&self, from: &TileInputs<'_>, rows: &[usize]) -> Result<Warped, GpError> {
-        let n = from.target.rows.len();
-        let mut by_tile: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-        rows.iter().enumerate().for_each(|(place, row)| by_tile.entry(row / TILE).or_default().push(place));
-        let found: Vec<(Vec<usize>, Array2<f64>)> = by_tile
-            .into_par_iter()
-            .map(|(tile, places)| {
-                let first = tile * TILE;
-                let inputs = from.at(first..(first + TILE).min(n))?;
-                let numbers: Vec<usize> = places.iter().map(|place| rows[*place] - first).collect();
-                Ok((places, inputs.select(Axis(0), &numbers)))
-            })
-            .collect::<Result<_, GpError>>()?;
-        let mut inputs = Array2::zeros((rows.len(), from.target.design.width()));
-        for (places, values) in &found {
-            places.iter().zip(values.outer_iter()).for_each(|(place, row)| inputs.row_mut(*place).assign(&row));
-        }
-        self.warped(from.target.rows.x.select(Axis(0), rows).view(), inputs.view())
+        let (x, width) = (&from.target.rows.x, from.target.design.width());
+        let all = from.target.rows.span().gather(rows, width + x.ncols(), |own| {
+            Ok(concatenate![Axis(1), from.picked(own)?, x.select(Axis(0), own)])
+        })?;
+        let (inputs, x) = (all.slice(s![.., ..width]), all.slice(s![.., width..]));
+        self.warped(x.as_standard_layout().view(), inputs.as_standard_layout().view())
     }
 
     fn held(&self) -> Result<&Warped, GpError> {
@@ -170,11 +161,34 @@ impl<'h, 'a> TopRows<'h, 'a> {
     }
 }
 
+impl TileInputs<'_> {
+    // Some of the rows that are held.
+    fn picked(&self, rows: &[usize]) -> Result<Array2<f64>, GpError> {
+        let n = self.target.rows.len();
+        let mut by_tile: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        rows.iter().enumerate().for_each(|(place, row)| by_tile.entry(row / TILE).or_default().push(place));
+        let found: Vec<(Vec<usize>, Array2<f64>)> = by_tile
+            .into_par_iter()
+            .map(|(tile, places)| {
+                let first = tile * TILE;
+                let inputs = self.at(first..(first + TILE).min(n))?;
+                let numbers: Vec<usize> = places.iter().map(|place| rows[*place] - first).collect();
+                Ok((places, inputs.select(Axis(0), &numbers)))
+            })
+            .collect::<Result<_, GpError>>()?;
+        let mut inputs = Array2::zeros((rows.len(), self.target.design.width()));
+        for (places, values) in &found {
+            places.iter().zip(values.outer_iter()).for_each(|(place, row)| inputs.row_mut(*place).assign(&row));
+        }
+        Ok(inputs)
+    }
+}
+
 impl Covariance for TopRows<'_, '_> {
-    fn len(&self) -> usize {
+    fn span(&self) -> &Span {
         match self {
-            Self::Held(warped) => warped.len(),
-            Self::Recomputed { from, .. } => from.target.rows.len(),
+            Self::Held(warped) => warped.span(),
+            Self::Recomputed { from, .. } => from.target.rows.span(),
         }
     }
 
@@ -192,11 +206,10 @@ impl Covariance for TopRows<'_, '_> {
         }
     }
 
-    fn select(&self, rows: &[usize]) -> Self {
+    fn select(&self, rows: &[usize]) -> Result<Self, GpError> {
         match self {
-            Self::Held(warped) => Self::Held(warped.select(rows)),
-            // Sizes were checked before; numbers that are none would be noticed when they are factored.
-            Self::Recomputed { from, .. } => self.picked(from, rows).map_or_else(|_| self.clone(), Self::Held),
+            Self::Held(warped) => warped.select(rows).map(Self::Held),
+            Self::Recomputed { from, .. } => self.picked(from, rows).map(Self::Held),
         }
     }
 

@@ -124,7 +124,7 @@ pub(super) fn problem(
     let pivots = pivots.ok_or_else(|| pivot_rows(key, x.nrows()));
     let jitter = jitter.max(deep.gp.parts().diagnostics.jitter);
     let points = SupportPoints { inducing, pivots, jitter };
-    let mut problem = DeepProblem::within(x, y, options, &start, points, observer.memory())?;
+    let mut problem = DeepProblem::within((x, y, noise), options, &start, points, observer.memory())?;
     problem.set_hyper(warm.hyper(given, 1));
     Ok(problem)
 }

@@ -22,7 +22,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, Hyper, Kernel, Points, Stationary, multiply_rows, panels_of_tiles};
 use crate::gp::linalg::panels::Lane;
-use crate::gp::linalg::{Triangle, for_this_processor, gemm_nn, gemm_tn};
+use crate::gp::linalg::{Span, Triangle, for_this_processor, gemm_nn, gemm_tn};
 
 /// A layer's covariance function at some rows.
 #[derive(Debug, Clone)]
@@ -93,6 +93,15 @@ impl Warped {
         match self {
             Self::Stationary(stationary) => Self::Stationary(stationary.multiplied(factors)),
             Self::Local(local) => Self::Local(Local { factors, ..local }),
+        }
+    }
+
+    /// The same as the held rows of a span.
+    #[must_use]
+    pub(crate) fn of(self, span: &Span) -> Self {
+        match self {
+            Self::Stationary(stationary) => Self::Stationary(stationary.of(span)),
+            Self::Local(local) => Self::Local(Local { places: local.places.of(span), ..local }),
         }
     }
 
@@ -246,10 +255,10 @@ for_this_processor! {
 }
 
 impl Covariance for Warped {
-    fn len(&self) -> usize {
+    fn span(&self) -> &Span {
         match self {
-            Self::Stationary(stationary) => stationary.len(),
-            Self::Local(local) => local.lengths.len(),
+            Self::Stationary(stationary) => stationary.span(),
+            Self::Local(local) => local.places.span(),
         }
     }
 
@@ -267,16 +276,14 @@ impl Covariance for Warped {
         }
     }
 
-    fn select(&self, rows: &[usize]) -> Self {
+    fn select(&self, rows: &[usize]) -> Result<Self, GpError> {
         match self {
-            Self::Stationary(stationary) => Self::Stationary(stationary.select(rows)),
-            Self::Local(local) => Self::Local(Local {
-                places: local.places.select(rows),
-                lengths: rows.iter().map(|row| local.lengths[*row]).collect(),
-                kernel: local.kernel,
-                variance: local.variance,
-                factors: None,
-            }),
+            Self::Stationary(stationary) => stationary.select(rows).map(Self::Stationary),
+            Self::Local(local) => {
+                let (places, lengths) = local.places.select_with(rows, Some(&local.lengths))?;
+                let Local { kernel, variance, .. } = *local;
+                Ok(Self::Local(Local { places, lengths, kernel, variance, factors: None }))
+            }
         }
     }
 

@@ -63,7 +63,7 @@ impl Gains {
         candidates: &[usize],
     ) -> Result<Self, GpError> {
         let m = state.len();
-        let tried = covariance.select(candidates);
+        let tried = covariance.select(candidates)?;
         let mut t = Array2::zeros((candidates.len(), m));
         for_row_blocks(&mut t, BLOCK, |first, rows| tried.tile(first, state.inducing(), rows))?;
         let (variance, jitter) = (covariance.variance(), state.jitter());
@@ -72,8 +72,8 @@ impl Gains {
         let s: Vec<f64> = t.outer_iter().map(|t| variance + jitter - squared(t)).collect();
         let blocks: Vec<C> = (0..candidates.len())
             .step_by(BLOCK)
-            .map(|first| covariance.select(&candidates[first..(first + BLOCK).min(candidates.len())]))
-            .collect();
+            .map(|first| tried.select(&(first..(first + BLOCK).min(candidates.len())).collect::<Vec<_>>()))
+            .collect::<Result<_, GpError>>()?;
         let sums = residuals(covariance, y, state, t.view(), &blocks)?;
         let mut gains = Self { candidates: candidates.to_vec(), values: Vec::new(), t, s, sums };
         gains.renew(state, variance, &copies)?;
@@ -178,7 +178,7 @@ pub(super) fn residual_tiles<C: Covariance, A: RowSum>(
 ) -> Result<A, GpError> {
     let (m, lower) = (t.ncols(), Triangle::new(state.lower())?);
     let widest = blocks.iter().map(C::len).max().unwrap_or(0);
-    sum_rows(covariance.len(), size, &zero, |rows| {
+    sum_rows(covariance.span(), size, &zero, |rows| {
         let mut part = zero();
         let tile = rows.len().min(TILE);
         let (mut whitened, mut residual) = (Array2::zeros((tile, m)), Array2::zeros((tile, widest)));

@@ -40,7 +40,7 @@ pub struct Member<'a, C> {
 /// How points are chosen.
 #[derive(Debug, Clone)]
 pub struct Choice<'a> {
-    /// Targets, `[n]`, the same for all members.
+    /// Targets of the rows that are held, the same for all members.
     pub y: ArrayView1<'a, f64>,
     /// Which rows are tried.
     pub candidates: Candidates,
@@ -63,7 +63,7 @@ impl Choice<'_> {
             if observer.interrupted() {
                 return Err(GpError::Interrupted);
             }
-            let tried = self.draw(chosen(members), step, &[]);
+            let tried = self.draw(rows_of(members), chosen(members), step, &[]);
             let all = self.gains(members, &tried)?;
             let (indices, left_out) = largest(&mean(all.iter().map(Gains::values)), SHORTLIST.min(count - step));
             if indices.is_empty() {
@@ -83,10 +83,10 @@ impl Choice<'_> {
                 let Some(best) = best(&gains).filter(|best| step == first || gains[*best] >= left_out) else {
                     break;
                 };
-                members
-                    .par_iter_mut()
-                    .zip(&mut lists)
-                    .try_for_each(|(member, list)| list.append(member.covariance, &mut member.state, best))?;
+                let pairs = members.iter_mut().zip(&mut lists).collect();
+                for_each_of(pairs, |(member, list): (&mut Member<'_, C>, &mut Shortlist)| {
+                    list.append(member.covariance, &mut member.state, best)
+                })?;
                 step += 1;
                 observer.trace(&self.trace_point(members, step));
                 observer.progress(Progress { what: "inducing points", done: step, total: Some(count), chains: None });
@@ -119,17 +119,18 @@ impl Choice<'_> {
             };
             let before: Vec<State<C>> = members.iter().map(|member| member.state.clone()).collect();
             let removed = chosen(members)[j];
-            members.par_iter_mut().try_for_each(|member| member.state.remove(member.covariance, j))?;
-            let tried = self.draw(chosen(members), step, &[removed]);
+            let remove = |member: &mut Member<'_, C>| member.state.remove(member.covariance, j);
+            for_each_of(members.iter_mut().collect(), remove)?;
+            let tried = self.draw(rows_of(members), chosen(members), step, &[removed]);
             let all = self.gains(members, &tried)?;
             let gains = mean(all.iter().map(Gains::values));
             // The removed point stands last. Unless another is better than it, nothing has happened.
             match best(&gains) {
                 Some(index) if gains[index] > gains[tried.len() - 1] && gains[index] + losses[j] > 0.0 => {
-                    members
-                        .par_iter_mut()
-                        .zip(&all)
-                        .try_for_each(|(member, gains)| gains.append(member.covariance, &mut member.state, index))?;
+                    let pairs = members.iter_mut().zip(&all).collect();
+                    for_each_of(pairs, |(member, gains): (&mut Member<'_, C>, &Gains)| {
+                        gains.append(member.covariance, &mut member.state, index)
+                    })?;
                     if self.is_better(members, &before)? {
                         exchanged += 1;
                     } else {
@@ -163,16 +164,24 @@ impl Choice<'_> {
     }
 
     // Rows to try in a step, none of them chosen yet; `always` comes last.
-    fn draw(&self, chosen: &[usize], step: usize, always: &[usize]) -> Vec<usize> {
-        let mut taken = vec![false; self.y.len()];
-        chosen.iter().chain(always).for_each(|row| taken[*row] = true);
-        let open: Vec<usize> = (0..self.y.len()).filter(|row| !taken[*row]).collect();
-        let mut tried = match self.candidates {
-            Candidates::All => open,
+    fn draw(&self, n: usize, chosen: &[usize], step: usize, always: &[usize]) -> Vec<usize> {
+        let mut taken: Vec<usize> = chosen.iter().chain(always).copied().collect();
+        taken.sort_unstable();
+        taken.dedup();
+        let mut tried: Vec<usize> = match self.candidates {
+            Candidates::All => (0..n).filter(|row| taken.binary_search(row).is_err()).collect(),
             Candidates::Count(count) => {
                 let mut generator = self.key.with_index(step as u64).generator();
-                let picks = sample_without_replacement(&mut generator, open.len(), count as usize);
-                picks.into_iter().map(|pick| open[pick]).collect()
+                let picks = sample_without_replacement(&mut generator, n - taken.len(), count as usize);
+                // Numbers among the rows that are not taken; they increase, and so does what is passed over.
+                let mut passed = 0;
+                let open = |pick: usize| {
+                    while taken.get(passed).is_some_and(|row| *row <= pick + passed) {
+                        passed += 1;
+                    }
+                    pick + passed
+                };
+                picks.into_iter().map(open).collect()
             }
         };
         tried.extend(always);
@@ -191,6 +200,11 @@ impl Choice<'_> {
             ..self.trace.clone()
         }
     }
+}
+
+// Number of all rows.
+fn rows_of<C: Covariance>(members: &[Member<'_, C>]) -> usize {
+    members.first().map_or(0, |member| member.covariance.span().all())
 }
 
 // All members have the same points.

@@ -39,7 +39,7 @@ impl Shortlist {
         indices: &[usize],
     ) -> Result<Self, GpError> {
         let gains = all.select(indices);
-        let tried = covariance.select(gains.candidates());
+        let tried = covariance.select(gains.candidates())?;
         let count = indices.len();
         let mut rr = residual_tiles(
             covariance,

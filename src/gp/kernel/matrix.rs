@@ -4,7 +4,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use super::{Hyper, Kernel, Shape, for_kernel};
 use crate::gp::GpError;
-use crate::gp::linalg::{Interrupt, NEVER, for_row_blocks, go_on, mirror_lower};
+use crate::gp::linalg::{Interrupt, NEVER, Span, for_row_blocks, go_on, mirror_lower};
 
 /// Rows of a tile. A constant, so that results do not depend on the machine; a multiple of 48, which every
 /// micro-kernel of BLAS divides, so that all rows of a full tile take the same path through it.
@@ -15,6 +15,8 @@ pub(crate) const ROW_TILE: usize = 96;
 pub struct Points {
     rows: Array2<f64>,
     norms: Vec<f64>,
+    // Which of all points these are.
+    span: Span,
 }
 
 impl Points {
@@ -39,7 +41,19 @@ impl Points {
             }
         }
         let norms = rows.outer_iter().map(|row| row.iter().map(|v| v * v).sum()).collect();
-        Ok(Self { rows, norms })
+        let span = Span::whole(rows.nrows());
+        Ok(Self { rows, norms, span })
+    }
+
+    /// The same as the held ones of a span.
+    #[must_use]
+    pub(crate) fn of(self, span: &Span) -> Self {
+        Self { span: span.clone(), ..self }
+    }
+
+    /// Which of all points these are.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
     }
 
     pub fn len(&self) -> usize {
@@ -77,10 +91,32 @@ impl Points {
         self.by_panels(first, other, out, |_| {})
     }
 
-    /// Some of the points, in the given order.
-    #[must_use]
-    pub fn select(&self, rows: &[usize]) -> Self {
-        Self { rows: self.rows.select(Axis(0), rows), norms: rows.iter().map(|i| self.norms[*i]).collect() }
+    /// Some of all points, in the given order.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, GpError> {
+        self.select_with(rows, None).map(|(points, _)| points)
+    }
+
+    /// The same with what else is known of each of them: `[b]`.
+    pub(crate) fn select_with(&self, rows: &[usize], more: Option<&[f64]>) -> Result<(Self, Vec<f64>), GpError> {
+        let of = |all: &[f64], rows: &[usize]| rows.iter().map(|i| all[*i]).collect::<Vec<f64>>();
+        if !self.span.is_shared() {
+            let span = Span::whole(rows.len());
+            let points = Self { rows: self.rows.select(Axis(0), rows), norms: of(&self.norms, rows), span };
+            return Ok((points, more.map_or_else(Vec::new, |more| of(more, rows))));
+        }
+        let d = self.rows.ncols();
+        let all = self.span.gather(rows, d + 2, |own| {
+            let mut all = Array2::zeros((own.len(), d + 2));
+            for (mut row, i) in all.outer_iter_mut().zip(own) {
+                row.slice_mut(s![..d]).assign(&self.rows.row(*i));
+                row[d] = self.norms[*i];
+                row[d + 1] = more.map_or(0.0, |more| more[*i]);
+            }
+            Ok(all)
+        })?;
+        let points = all.slice(s![.., ..d]).as_standard_layout().into_owned();
+        let (norms, more) = (all.column(d).to_vec(), more.map_or_else(Vec::new, |_| all.column(d + 1).to_vec()));
+        Ok((Self { rows: points, norms, span: Span::whole(rows.len()) }, more))
     }
 
     /// Covariances of rows `first..` of `self` with the first columns of `other`, into out: `[b, m]`.

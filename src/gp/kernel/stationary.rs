@@ -8,14 +8,19 @@ use super::panels::{Against, PointRows};
 use super::{Hyper, Kernel, Points};
 use crate::gp::GpError;
 use crate::gp::linalg::panels::{LANES, Lane, load, room, store};
-use crate::gp::linalg::{TILE, Triangle, mirror_lower, tiles};
+use crate::gp::linalg::{Span, TILE, Triangle, mirror_lower, tiles};
 
 /// Covariances between rows of a data set, in tiles.
 ///
 /// Sparse regression and the choice of inducing points see the data through this only, so that a deep model can
 /// put its hidden values, or another covariance function, in the place of the inputs.
 pub trait Covariance: Send + Sync + Sized {
-    fn len(&self) -> usize;
+    /// Which rows these are: numbers of tiles and panels count from the first that is held.
+    fn span(&self) -> &Span;
+    /// Number of rows that are held.
+    fn len(&self) -> usize {
+        self.span().held().len()
+    }
     /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -26,9 +31,8 @@ pub trait Covariance: Send + Sync + Sized {
     fn factors(&self) -> Option<&[f64]> {
         None
     }
-    /// The same at some of the rows, in the given order; those among themselves are not multiplied.
-    #[must_use]
-    fn select(&self, rows: &[usize]) -> Self;
+    /// The same at some of all rows, in the given order; those among themselves are not multiplied.
+    fn select(&self, rows: &[usize]) -> Result<Self, GpError>;
     /// The same at a tile of rows, for several questions about them, where each would compute them again; `None`: none would.
     fn at(&self, rows: &Range<usize>) -> Result<Option<Self>, GpError> {
         let _ = rows;
@@ -126,9 +130,17 @@ impl Stationary {
         Self { factors, ..self }
     }
 
-    /// Some of the rows, with their factors.
-    pub(crate) fn subset(&self, rows: &[usize]) -> Self {
-        self.select(rows).multiplied(self.factors().map(|factors| rows.iter().map(|row| factors[*row]).collect()))
+    /// The same as the held rows of a span.
+    #[must_use]
+    pub(crate) fn of(self, span: &Span) -> Self {
+        Self { points: self.points.of(span), ..self }
+    }
+
+    /// Some of all rows, with their factors.
+    pub(crate) fn subset(&self, rows: &[usize]) -> Result<Self, GpError> {
+        let (points, factors) = self.points.select_with(rows, self.factors())?;
+        let factors = self.factors.as_ref().map(|_| factors);
+        Ok(Self { points, kernel: self.kernel, variance: self.variance, factors })
     }
 
     pub(crate) fn kernel(&self) -> Kernel {
@@ -207,8 +219,8 @@ impl Sloped for Stationary {
 }
 
 impl Covariance for Stationary {
-    fn len(&self) -> usize {
-        self.points.len()
+    fn span(&self) -> &Span {
+        self.points.span()
     }
 
     fn variance(&self) -> f64 {
@@ -219,8 +231,9 @@ impl Covariance for Stationary {
         self.factors.as_deref()
     }
 
-    fn select(&self, rows: &[usize]) -> Self {
-        Self { points: self.points.select(rows), kernel: self.kernel, variance: self.variance, factors: None }
+    fn select(&self, rows: &[usize]) -> Result<Self, GpError> {
+        let points = self.points.select(rows)?;
+        Ok(Self { points, kernel: self.kernel, variance: self.variance, factors: None })
     }
 
     fn tile(&self, first: usize, other: &Self, mut out: ArrayViewMut2<'_, f64>) -> Result<(), GpError> {

@@ -13,6 +13,7 @@ pub(crate) mod looks;
 pub(crate) mod panels;
 mod processor;
 mod rows;
+mod span;
 mod tiles;
 
 use ndarray::Array2;
@@ -27,6 +28,8 @@ pub(crate) use gram::{Cross, Gram, clear_missing};
 pub use kernels::{KERNELS_VARIABLE, better_kernels, blas_version, kernels};
 pub use panels::Triangle;
 pub(crate) use processor::{for_this_processor, multiply_add, prefetch};
+pub use span::Span;
+pub(crate) use span::means_over;
 pub use tiles::TILE;
 pub(crate) use tiles::{RowSum, add_all, sum_rows, tiles};
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use ndarray::{Array1, Array2};
 use rayon::prelude::*;
 
+use super::span::Span;
 use crate::gp::GpError;
 use crate::gp::team::{self, Slices, Team, exchanged};
 
@@ -67,7 +68,7 @@ impl<A: RowSum, B: RowSum> RowSum for (A, B) {
 
 /// How the rows `0..n` are cut, and in which order the sums of the leaves are added: known before any of them is.
 #[derive(Debug, Clone, Copy)]
-struct Leaves {
+pub(super) struct Leaves {
     n: usize,
     tiles: usize,
     count: usize,
@@ -78,7 +79,7 @@ struct Leaves {
 impl Leaves {
     /// For sums of `size` numbers. More rows than [`IN_ORDER`] tiles have a tree, whose depth alone decides how many sums wait at a
     /// time. For fewer rows the size limits the leaves.
-    fn new(n: usize, size: usize) -> Self {
+    pub fn new(n: usize, size: usize) -> Self {
         let tiles = n.div_ceil(TILE);
         let pairwise = tiles > IN_ORDER;
         let count = if pairwise {
@@ -87,6 +88,22 @@ impl Leaves {
             tiles.div_ceil(LEAST).min(LEAVES).min((PARTIAL_SUMS / size.max(1)).max(1))
         };
         Self { n, tiles, count, pairwise }
+    }
+
+    /// Whether there is nothing to share.
+    pub fn is_one(&self) -> bool {
+        self.count <= 1
+    }
+
+    /// Whether they are added pairwise.
+    pub fn is_tree(&self) -> bool {
+        self.pairwise
+    }
+
+    /// The first row of one of several processes; of a process after the last, the end.
+    pub fn begin(&self, rank: usize, ranks: usize) -> usize {
+        let leaf = rank * self.count / ranks;
+        if leaf == self.count { self.n } else { self.rows(leaf).start }
     }
 
     // The leaves of one of several processes.
@@ -115,17 +132,19 @@ impl Leaves {
     }
 }
 
-/// The sum of `work` over all rows `0..n`, in parallel; `work` adds up a range of them that begins with a tile.
+/// The sum of `work` over all rows of a span, in parallel; `work` adds up a range of the rows that are held, which begins with a
+/// tile.
 ///
-/// `size` is about how many numbers a sum holds. How rows are divided, and the order in which sums are added, depend on `n` and
-/// `size` only: the total is the same bits for any number of threads.
+/// `size` is about how many numbers a sum holds. How rows are divided, and the order in which sums are added, depend on the number
+/// of all rows and `size` only: the total is the same bits for any number of threads and processes.
 pub(crate) fn sum_rows<A: RowSum>(
-    n: usize,
+    span: &Span,
     size: usize,
     zero: impl FnOnce() -> A,
     work: impl Fn(Range<usize>) -> Result<A, GpError> + Sync,
 ) -> Result<A, GpError> {
-    let leaves = Leaves::new(n, size);
+    let leaves = Leaves::new(span.all(), size);
+    let work = |rows| work(span.local(rows)?);
     if let Some(team) = team::current().filter(|_| leaves.count > 1) {
         return sum_together(&team, &leaves, zero, &work);
     }
@@ -274,7 +293,7 @@ mod tests {
     }
 
     fn sum(n: usize, size: usize) -> Result<Vec<f64>, GpError> {
-        sum_rows(n, size, || vec![0.0; 3], |rows| Ok(part(rows)))
+        sum_rows(&Span::whole(n), size, || vec![0.0; 3], |rows| Ok(part(rows)))
     }
 
     fn bits(values: &[f64]) -> Vec<u64> {
@@ -344,7 +363,7 @@ mod tests {
     fn sums_of_many_numbers_are_whole() -> Result<(), GpError> {
         let (n, width) = (5000, 2 * PIECE + 7);
         let work = |rows: Range<usize>| Ok((rows.len() as f64, vec![rows.len() as f64; width]));
-        let (count, all) = sum_rows(n, width, || (0.0, vec![0.0; width]), work)?;
+        let (count, all) = sum_rows(&Span::whole(n), width, || (0.0, vec![0.0; width]), work)?;
         assert_eq!(bits(&[count]), bits(&[n as f64]));
         assert_eq!(bits(&all), vec![(n as f64).to_bits(); width]);
         Ok(())
@@ -354,7 +373,7 @@ mod tests {
     fn the_first_error_is_the_answer() {
         for n in [5000, 1_100_000] {
             let work = |rows: Range<usize>| if rows.start == 0 { Err(GpError::shape("no")) } else { Ok(1.0) };
-            assert!(sum_rows(n, 1, || 0.0, work).is_err());
+            assert!(sum_rows(&Span::whole(n), 1, || 0.0, work).is_err());
         }
     }
 }

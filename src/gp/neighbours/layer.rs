@@ -4,7 +4,7 @@
 //! The residuals are those that the global model has where it has not seen the row itself. With them the layer cannot take
 //! for granted what the global model has learned by heart.
 
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
 use rayon::prelude::*;
 
 use super::conditional::{Conditional, Site, Sites};
@@ -16,6 +16,7 @@ use super::search::{Among, Neighbour, NeighbourIndex, QUERIES, SearchRoom};
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::leave_one_out::LeaveOneOut;
+use crate::gp::linalg::Span;
 use crate::gp::linalg::panels::LANES;
 use crate::gp::observer::Observer;
 use crate::gp::predict::{Tile, not_negative};
@@ -23,6 +24,8 @@ use crate::gp::random::{StreamKey, sample_without_replacement};
 use crate::gp::row_noise::RowNoise;
 use crate::gp::warm::LocalStart;
 
+/// Targets that are looked at for the smallest step between them.
+const SEEN_TARGETS: usize = 1 << 20;
 /// Training rows by which it is measured what is usual.
 const MEASURED: usize = 4096;
 
@@ -309,12 +312,23 @@ pub(crate) fn kept_rows(n: usize, options: &LocalOptions, key: &StreamKey) -> Ve
 /// theirs.
 pub(crate) fn noise_rule<'a>(
     options: &LocalOptions,
-    y: ArrayView1<'_, f64>,
+    (y, span): (ArrayView1<'_, f64>, &Span),
     noise: f64,
     rows: &'a RowNoise,
-) -> NoiseRule<'a> {
-    let least = if options.known_noise { noise } else { rounding_variance(y) };
-    NoiseRule { least, known: options.known_noise, rows }
+) -> Result<NoiseRule<'a>, GpError> {
+    let least = if options.known_noise { noise } else { rounding_variance_over(y, span)? };
+    Ok(NoiseRule { least, known: options.known_noise, rows })
+}
+
+/// [`rounding_variance`] of all targets. Of many, some tell as much.
+fn rounding_variance_over(y: ArrayView1<'_, f64>, span: &Span) -> Result<f64, GpError> {
+    let n = span.all();
+    if !span.is_shared() && n <= SEEN_TARGETS {
+        return Ok(rounding_variance(y));
+    }
+    let list: Vec<usize> = (0..n).step_by(n.div_ceil(SEEN_TARGETS).max(1)).collect();
+    let targets = span.gather(&list, 1, |own| Ok(y.select(Axis(0), own).insert_axis(Axis(1))))?;
+    Ok(rounding_variance(targets.column(0)))
 }
 
 /// The smallest step between two different targets, squared and divided by twelve: the variance of what rounding to such

@@ -12,15 +12,16 @@ use std::cell::RefCell;
 
 use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
 
-use super::gradient::objective_with_noise;
+use super::gradient::objective_with_rows;
 use super::linear::linear_share;
 use super::{JITTER, Level, Penalty, SparseGp, SparseOptions, State};
 use crate::gp::GpError;
-use crate::gp::exact::{self, ExactOptions, check_training, keep_fixed, median_distance};
+use crate::gp::exact::{self, ExactOptions, keep_fixed, median_distance};
+use crate::gp::fit_rows::{FitRows, PickedRows};
 use crate::gp::hyper::{Evaluation, Objective, Settings, SoftBounds, maximise};
 use crate::gp::inducing::{Candidates, Choice, InducingOptions, Member};
-use crate::gp::kernel::{Free, Hyper, Kernel, Stationary, StationaryOptions, column_means};
-use crate::gp::linalg::raised;
+use crate::gp::kernel::{Covariance as _, Free, Hyper, Kernel, Stationary, StationaryOptions};
+use crate::gp::linalg::{means_over, raised};
 use crate::gp::observer::{Observer, Phase, TracePoint};
 use crate::gp::random::{StreamKey, sample_without_replacement};
 use crate::gp::row_noise::{RowNoise, ScaledRows};
@@ -57,24 +58,33 @@ pub fn fit_with(
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<SparseGp, GpError> {
-    check_training(x, y)?;
-    noise.check(x.nrows())?;
-    check_options(options, x.nrows())?;
+    fit_held(&(x, y, noise).into(), options, key, observer)
+}
+
+/// The same for the rows that are held of all.
+pub fn fit_held(
+    rows: &FitRows<'_>,
+    options: &SparseOptions,
+    key: &StreamKey,
+    observer: &mut dyn Observer,
+) -> Result<SparseGp, GpError> {
+    rows.check()?;
+    check_options(options, rows.all())?;
     let StationaryOptions { kernel, hyperparameters, .. } = options.stationary;
     let free = hyperparameters.optimise;
-    let x = x.as_standard_layout();
+    let x = rows.x.as_standard_layout();
+    let rows = &FitRows { x: x.view(), ..rows.clone() };
     let subset =
-        sample_without_replacement(&mut key.with("sparse.subset").generator(), x.nrows(), options.subset.max(1));
-    let x_sub = x.select(Axis(0), &subset);
-    let y_sub = y.select(Axis(0), &subset);
-    let start = start((&x_sub, y_sub.view(), &noise.select(&subset)), options, key, observer)?;
+        sample_without_replacement(&mut key.with("sparse.subset").generator(), rows.all(), options.subset.max(1));
+    let PickedRows { x: x_sub, y: y_sub, noise: noise_sub } = rows.pick(&subset)?;
+    let start = start((&x_sub, y_sub.view(), &noise_sub), options, key, observer)?;
     let distance = median_distance(x_sub.view());
-    let mut bounds = exact::soft_bounds(start.lengths.len(), distance, x.nrows());
+    let mut bounds = exact::soft_bounds(start.lengths.len(), distance, rows.all());
     bounds.upper[0] = LARGEST_VARIANCE.ln();
     let given = start.clone();
-    let mut fitter = Fitter { x: x.view(), y, noise, options, key, free, given, bounds, jitter: JITTER };
+    let mut fitter = Fitter { rows: rows.clone(), options, key, free, given, bounds, jitter: JITTER };
     let mut best = fitter.rounds(&start, "first", observer)?;
-    let share = match linear_share(x.view(), y) {
+    let share = match linear_share(rows) {
         Err(error) if !error.is_recoverable() => return Err(error),
         share => share.unwrap_or(0.0),
     };
@@ -86,7 +96,7 @@ pub fn fit_with(
         }
     }
     observer.phase(Phase::Condition);
-    SparseGp::condition_with((x.view(), y, noise), kernel, &best.hyper, &best.rows, best.jitter)
+    SparseGp::condition_held(rows, kernel, &best.hyper, &best.rows, best.jitter)
 }
 
 fn check_options(options: &SparseOptions, n: usize) -> Result<(), GpError> {
@@ -151,9 +161,7 @@ impl Round {
 }
 
 struct Fitter<'a> {
-    x: ArrayView2<'a, f64>,
-    y: ArrayView1<'a, f64>,
-    noise: &'a RowNoise,
+    rows: FitRows<'a>,
     options: &'a SparseOptions,
     key: &'a StreamKey,
     free: Free,
@@ -200,21 +208,22 @@ impl Fitter<'_> {
     }
 
     fn level(&self, hyper: &Hyper) -> Level {
-        Level { noise: self.noise.level(hyper.noise), jitter: self.jitter }
+        Level { noise: self.rows.noise.level(hyper.noise), jitter: self.jitter }
     }
 
     // Rows brought to one noise, where they have not the same.
     fn scaled(&self, hyper: &Hyper) -> Option<ScaledRows> {
-        self.noise.scaled(self.y, hyper.noise)
+        self.rows.noise.scaled(self.rows.y, hyper.noise)
     }
 
     fn targets<'r>(&'r self, scaled: Option<&'r ScaledRows>) -> ArrayView1<'r, f64> {
-        scaled.map_or(self.y, |scaled| scaled.y.view())
+        scaled.map_or(self.rows.y, |scaled| scaled.y.view())
     }
 
     fn covariance(&self, hyper: &Hyper, scaled: Option<&ScaledRows>) -> Result<Stationary, GpError> {
-        let covariance = Stationary::new(self.options.stationary.kernel, hyper, self.x, &column_means(self.x))?;
-        Ok(covariance.multiplied(scaled.map(|scaled| scaled.factors.clone())))
+        let FitRows { x, span, .. } = &self.rows;
+        let covariance = Stationary::new(self.options.stationary.kernel, hyper, *x, &means_over(span, *x)?)?;
+        Ok(covariance.multiplied(scaled.map(|scaled| scaled.factors.clone())).of(span))
     }
 
     // Chooses points at fixed hyper-parameters. All rounds but the last only serve the hyper-parameters, and see no
@@ -227,7 +236,7 @@ impl Fitter<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, GpError> {
         observer.phase(Phase::Select);
-        let n = self.x.nrows();
+        let n = self.rows.all();
         let limit = if round.last { n } else { ROWS_OF_EARLY_ROUNDS };
         let scaled = self.scaled(hyper);
         let (covariance, y) = (self.covariance(hyper, scaled.as_ref())?, self.targets(scaled.as_ref()));
@@ -235,7 +244,8 @@ impl Fitter<'_> {
             return self.grow(&covariance, y, hyper, round, key, observer);
         }
         let seen = sample_without_replacement(&mut key.with("rows").generator(), n, limit);
-        let (covariance, y) = (covariance.subset(&seen), y.select(Axis(0), &seen));
+        let targets = self.rows.span.gather(&seen, 1, |own| Ok(y.select(Axis(0), own).insert_axis(Axis(1))))?;
+        let (covariance, y) = (covariance.subset(&seen)?, targets.remove_axis(Axis(1)));
         let rows = self.grow(&covariance, y.view(), hyper, round, key, observer)?;
         Ok(rows.into_iter().map(|row| seen[row]).collect())
     }
@@ -257,7 +267,8 @@ impl Fitter<'_> {
             trace: TracePoint { iteration: round.index as i32, ..TracePoint::at("select", hyper) },
         };
         let mut members = [Member { covariance, state }];
-        choice.grow(&mut members, (self.options.inducing.count as usize).min(y.len()), observer)?;
+        let most = covariance.span().all();
+        choice.grow(&mut members, (self.options.inducing.count as usize).min(most), observer)?;
         Ok(members[0].state.rows().to_vec())
     }
 
@@ -271,9 +282,7 @@ impl Fitter<'_> {
     ) -> Result<Hyper, GpError> {
         observer.phase(Phase::Hyper);
         let objective = Bound {
-            x: self.x,
-            y: self.y,
-            noise: self.noise,
+            data: &self.rows,
             kernel: self.options.stationary.kernel,
             rows,
             jitter: self.jitter,
@@ -296,10 +305,8 @@ impl Fitter<'_> {
 }
 
 // F_V, or another form of the bound, as something to maximise.
-struct Bound<'a> {
-    x: ArrayView2<'a, f64>,
-    y: ArrayView1<'a, f64>,
-    noise: &'a RowNoise,
+struct Bound<'a, 'd> {
+    data: &'a FitRows<'d>,
     kernel: Kernel,
     rows: &'a [usize],
     jitter: f64,
@@ -309,21 +316,14 @@ struct Bound<'a> {
     seen: RefCell<Vec<(Vec<f64>, f64)>>,
 }
 
-impl Objective for Bound<'_> {
+impl Objective for Bound<'_, '_> {
     fn evaluate(&self, theta: &[f64]) -> Result<Evaluation, GpError> {
         let hyper = Hyper::from_log(theta)?;
         // Far out a logarithm may leave the range of f64: not a mistake of the caller, only a bad point.
-        if hyper.check(self.x.ncols()).is_err() || hyper.noise <= 0.0 {
+        if hyper.check(self.data.x.ncols()).is_err() || hyper.noise <= 0.0 {
             return Err(GpError::NonFinite { what: "a hyper-parameter" });
         }
-        let found = objective_with_noise(
-            (self.x, self.y, self.noise),
-            self.kernel,
-            &hyper,
-            self.rows,
-            self.jitter,
-            self.penalty,
-        )?;
+        let found = objective_with_rows(self.data, self.kernel, &hyper, self.rows, self.jitter, self.penalty)?;
         self.seen.borrow_mut().push((theta.to_vec(), found.log_likelihood));
         Ok(found.at)
     }

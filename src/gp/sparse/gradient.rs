@@ -20,9 +20,10 @@ use super::penalty::{Penalty, RowWeights};
 use super::state::{Level, RowTotals, State, factor};
 use super::sums::{SlopeSums, sums_with_slope};
 use crate::gp::GpError;
+use crate::gp::fit_rows::FitRows;
 use crate::gp::hyper::Evaluation;
-use crate::gp::kernel::{Covariance, Hyper, Kernel, Sloped, Stationary, column_means};
-use crate::gp::linalg::{Side, TILE, gemm_nt, solve_triangular, sum_rows, tiles};
+use crate::gp::kernel::{Covariance, Hyper, Kernel, Sloped, Stationary};
+use crate::gp::linalg::{Side, TILE, gemm_nt, means_over, solve_triangular, sum_rows, tiles};
 use crate::gp::row_noise::RowNoise;
 
 /// F_V and its gradient at one point, and ℓ beside it.
@@ -62,20 +63,33 @@ pub fn objective_with_gradient(
 
 /// The same with noise that differs from row to row.
 pub fn objective_with_noise(
-    (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+    data: (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
     kernel: Kernel,
     hyper: &Hyper,
     rows: &[usize],
     jitter: f64,
     penalty: Penalty,
 ) -> Result<BoundEvaluation, GpError> {
+    objective_with_rows(&data.into(), kernel, hyper, rows, jitter, penalty)
+}
+
+/// The same for the rows that are held of all.
+pub(crate) fn objective_with_rows(
+    data: &FitRows<'_>,
+    kernel: Kernel,
+    hyper: &Hyper,
+    rows: &[usize],
+    jitter: f64,
+    penalty: Penalty,
+) -> Result<BoundEvaluation, GpError> {
+    let FitRows { x, y, noise, span, .. } = data.clone();
     if x.nrows() != y.len() {
         return Err(GpError::shape(format!("{} rows and {} targets", x.nrows(), y.len())));
     }
     let scaled = noise.scaled(y, hyper.noise);
     let y = scaled.as_ref().map_or(y, |scaled| scaled.y.view());
     let factors = scaled.as_ref().map(|scaled| scaled.factors.clone());
-    let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(factors);
+    let covariance = Stationary::new(kernel, hyper, x, &means_over(&span, x)?)?.multiplied(factors).of(&span);
     let level = Level { noise: noise.level(hyper.noise), jitter };
     let own = (noise, hyper.noise);
     if hyper.lengths.len() == 1 {
@@ -98,7 +112,7 @@ pub(crate) fn objective_of<C: Sloped>(
 ) -> Result<BoundEvaluation, GpError> {
     let (inducing, lower) = factor(covariance, rows, level)?;
     let (sums, slopes) = sums_with_slope(covariance, &inducing, lower.lower(), y, (level.noise, penalty))?;
-    let totals = RowTotals::new(y, covariance.factors());
+    let totals = RowTotals::new(covariance.span(), y, covariance.factors())?;
     let state = State::from_sums(rows, inducing, (lower, sums), totals, level, penalty)?;
     let inner = SmallMatrices::new(&state)?;
     let length = inner.common_length(&state, slopes)?;
@@ -200,7 +214,7 @@ impl SmallMatrices {
     ) -> Result<Vec<f64>, GpError> {
         let (m, d) = (state.len(), covariance.points().rows().ncols());
         let gradient = sum_rows(
-            y.len(),
+            covariance.span(),
             d,
             || vec![0.0; d],
             |rows| {

@@ -1,21 +1,22 @@
 //! How much of the target a linear model explains: what a fit must not fall far behind.
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, s};
+use ndarray::{Array1, Array2, ArrayView1, s};
 
 use super::sums::add_product;
 use crate::gp::GpError;
-use crate::gp::kernel::column_means;
-use crate::gp::linalg::{Cholesky, add_gram, sum_rows, tiles};
+use crate::gp::fit_rows::FitRows;
+use crate::gp::linalg::{Cholesky, add_gram, means_over, sum_rows, tiles};
 
 /// Ridge, as a share of the largest moment: repeated columns must not matter.
 const RIDGE: f64 = 1e-6;
 
-/// The share of the variance of y: `[n]`, mean 0, that a linear function of x: `[n, d]` explains.
-pub(super) fn linear_share(x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Result<f64, GpError> {
-    let (n, d) = x.dim();
-    let centre = column_means(x);
+/// The share of the variance of the targets, mean 0, that a linear function of the features explains.
+pub(super) fn linear_share(rows: &FitRows<'_>) -> Result<f64, GpError> {
+    let FitRows { x, y, span, .. } = rows;
+    let d = x.ncols();
+    let centre = means_over(span, *x)?;
     let zero = || (Array2::<f64>::zeros((d, d)), Array1::<f64>::zeros(d));
-    let (mut xx, xy) = sum_rows(n, d * (d + 1), zero, |rows| {
+    let (mut xx, xy) = sum_rows(span, d * (d + 1), zero, |rows| {
         let (mut xx, mut xy) = zero();
         for rows in tiles(rows) {
             let centred =
@@ -28,6 +29,6 @@ pub(super) fn linear_share(x: ArrayView2<'_, f64>, y: ArrayView1<'_, f64>) -> Re
     let largest = xx.diag().iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     xx.diag_mut().iter_mut().for_each(|v| *v += RIDGE * largest);
     let weights = Cholesky::factor(xx, "the moments of the features")?.solve_vector(xy.view())?;
-    let yy: f64 = y.iter().map(|y| y * y).sum();
+    let yy = span.plain_sums(1, |rows, sum| sum[0] = y.slice(s![rows]).iter().fold(sum[0], |sum, y| sum + y * y))?[0];
     Ok(xy.iter().zip(&weights).map(|(a, b)| a * b).sum::<f64>() / yy.max(f64::MIN_POSITIVE))
 }

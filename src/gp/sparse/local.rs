@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ndarray::{Array2, ArrayView1, ArrayView2, Axis, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, s};
 use rayon::prelude::*;
 
 use super::SparseGp;
 use crate::gp::GpError;
+use crate::gp::fit_rows::{FitRows, PickedRows};
 use crate::gp::kernel::{Covariance, ROW_TILE, Stationary};
 use crate::gp::leave_one_out::{LeaveOneOut, left_out_places, left_out_rows};
 use crate::gp::linalg::{Side, dot, row_slices, solve_triangular};
@@ -33,20 +34,21 @@ impl SparseGp {
     }
 
     /// The same with noise that differs from row to row, and from where an earlier local layer ended.
-    pub fn with_local_from(
+    pub fn with_local_from<'d>(
         mut self,
-        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+        data: impl Into<FitRows<'d>>,
         options: &LocalOptions,
         earlier: Option<&LocalStart>,
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Self, LocalFit), GpError> {
         observer.phase(Phase::Local);
-        let kept = kept_rows(x.nrows(), options, key);
-        let (rows, targets, of_kept) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept), noise.select(&kept));
+        let data = data.into();
+        let kept = kept_rows(data.all(), options, key);
+        let PickedRows { x: rows, y: targets, noise: of_kept } = data.pick(&kept)?;
         let leave_one_out = self.leave_one_out(rows.view(), targets.view(), &of_kept)?;
         let particle = GlobalParticle { places: self.places(rows.view())?, leave_one_out };
-        let noise = noise_rule(options, y, self.parts.hyper.noise, &of_kept);
+        let noise = noise_rule(options, (data.y, &data.span), self.parts.hyper.noise, &of_kept)?;
         let (parts, fit) = fit_local((rows.view(), &[particle]), options, earlier, (noise, &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
@@ -79,23 +81,17 @@ impl SparseGp {
         y: ArrayView1<'_, f64>,
         key: &StreamKey,
     ) -> Result<LeaveOneOut, GpError> {
-        self.left_out_with(x, y, &RowNoise::default(), key)
+        self.left_out_with((x, y, &RowNoise::default()), key)
     }
 
     /// The same where rows differ in their noise.
-    pub fn left_out_with(
-        &self,
-        x: ArrayView2<'_, f64>,
-        y: ArrayView1<'_, f64>,
-        noise: &RowNoise,
-        key: &StreamKey,
-    ) -> Result<LeaveOneOut, GpError> {
+    pub fn left_out_with<'d>(&self, data: impl Into<FitRows<'d>>, key: &StreamKey) -> Result<LeaveOneOut, GpError> {
         if let Some(local) = &self.local {
             return local.left_out(&left_out_places(local.len(), key));
         }
-        let rows = left_out_rows(x.nrows(), key);
-        let (x, y) = (x.select(Axis(0), &rows), y.select(Axis(0), &rows));
-        self.leave_one_out(x.view(), y.view(), &noise.select(&rows))
+        let data = data.into();
+        let PickedRows { x, y, noise } = data.pick(&left_out_rows(data.all(), key))?;
+        self.leave_one_out(x.view(), y.view(), &noise)
     }
 
     pub(super) fn restore_local(&mut self) -> Result<(), GpError> {

@@ -28,16 +28,17 @@ use std::sync::Arc;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
 
 use super::GpError;
-use super::exact::check_training;
+use super::fit_rows::FitRows;
 use super::kernel::{Hyper, Kernel, Stationary, column_means};
-use super::linalg::Cholesky;
+use super::linalg::{Cholesky, means_over};
 use super::neighbours::{LocalLayer, LocalParts};
 use super::row_noise::RowNoise;
 
+pub use fit::fit_held;
 pub(crate) use fit::{LARGEST_VARIANCE, rows_from};
 pub use fit::{fit, fit_from, fit_with};
 pub use gradient::{BoundEvaluation, bound_with_gradient, objective_with_gradient, objective_with_noise};
-pub(crate) use gradient::{level_gradient, objective_of};
+pub(crate) use gradient::{level_gradient, objective_of, objective_with_rows};
 pub use options::SparseOptions;
 pub use penalty::Penalty;
 pub(crate) use penalty::{PassSums, RowWeights};
@@ -99,22 +100,33 @@ impl SparseGp {
 
     /// The same with noise that differs from row to row.
     pub fn condition_with(
-        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+        data: (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
         kernel: Kernel,
         hyper: &Hyper,
         rows: &[usize],
         jitter: f64,
     ) -> Result<Self, GpError> {
-        check_training(x, y)?;
-        noise.check(x.nrows())?;
+        Self::condition_held(&data.into(), kernel, hyper, rows, jitter)
+    }
+
+    /// The same for the rows that are held of all.
+    pub(crate) fn condition_held(
+        data: &FitRows<'_>,
+        kernel: Kernel,
+        hyper: &Hyper,
+        rows: &[usize],
+        jitter: f64,
+    ) -> Result<Self, GpError> {
+        data.check()?;
+        let FitRows { x, y, noise, span, .. } = data.clone();
         let scaled = noise.scaled(y, hyper.noise);
         let y = scaled.as_ref().map_or(y, |scaled| scaled.y.view());
         let factors = scaled.as_ref().map(|scaled| scaled.factors.clone());
-        let covariance = Stationary::new(kernel, hyper, x, &column_means(x))?.multiplied(factors);
+        let covariance = Stationary::new(kernel, hyper, x, &means_over(&span, x)?)?.multiplied(factors).of(&span);
         let state = State::new(&covariance, y, rows, Level { noise: noise.level(hyper.noise), jitter })?;
         Self::from_parts(SparseParts {
             rows: rows.to_vec(),
-            x_m: x.select(Axis(0), rows),
+            x_m: span.gather(rows, x.ncols(), |own| Ok(x.select(Axis(0), own)))?,
             alpha: state.alpha()?,
             lower: state.lower().to_owned(),
             lower_b: state.lower_b().to_owned(),

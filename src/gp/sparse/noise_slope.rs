@@ -48,5 +48,5 @@ pub(crate) fn noise_slope<C: Covariance>(
         })?;
         Ok(sum)
     };
-    sum_rows(y.len(), 1, || 0.0, of_rows).map(Some)
+    sum_rows(covariance.span(), 1, || 0.0, of_rows).map(Some)
 }

@@ -6,7 +6,7 @@ use super::penalty::{Penalty, RowSums};
 use super::sums::{Sums, sums};
 use crate::gp::GpError;
 use crate::gp::kernel::{Covariance, square};
-use crate::gp::linalg::{Cholesky, Side, dot, gemm_nt, solve_triangular};
+use crate::gp::linalg::{Cholesky, Side, Span, dot, gemm_nt, solve_triangular};
 
 /// How errors name K_mm.
 const INDUCING_COVARIANCE: &str = "the covariance of the inducing points";
@@ -55,15 +55,21 @@ pub(crate) struct RowTotals {
 }
 
 impl RowTotals {
-    /// Of targets y: `[n]`, times their factors: `[n]`, if there are any.
-    pub fn new(y: ArrayView1<'_, f64>, factors: Option<&[f64]>) -> Self {
-        let sum = |f: fn(&f64) -> f64| factors.map(|factors| factors.iter().map(f).sum::<f64>());
-        Self {
-            n: y.len(),
-            yy: y.iter().map(|y| y * y).sum(),
-            weight: sum(|factor| factor * factor).unwrap_or(y.len() as f64),
-            log_density: sum(|factor| factor.ln()).unwrap_or(0.0),
-        }
+    /// Of held targets y: `[b]`, times their factors: `[b]`, if there are any.
+    pub fn new(span: &Span, y: ArrayView1<'_, f64>, factors: Option<&[f64]>) -> Result<Self, GpError> {
+        let n = span.all();
+        let width = if factors.is_some() { 3 } else { 1 };
+        let sums = span.plain_sums(width, |rows, sums| {
+            for y in y.slice(s![rows.clone()]) {
+                sums[0] += y * y;
+            }
+            for factor in factors.map_or(&[][..], |factors| &factors[rows]) {
+                sums[1] += factor * factor;
+                sums[2] += factor.ln();
+            }
+        })?;
+        let of_factors = |place: usize, none: f64| sums.get(place).copied().unwrap_or(none);
+        Ok(Self { n, yy: sums[0], weight: of_factors(1, n as f64), log_density: of_factors(2, 0.0) })
     }
 }
 
@@ -94,7 +100,7 @@ impl<C: Covariance> State<C> {
     ) -> Result<Self, GpError> {
         let (inducing, lower) = factor(covariance, rows, level)?;
         let sums = sums(covariance, &inducing, lower.lower(), y, (level.noise, penalty))?;
-        let totals = RowTotals::new(y, covariance.factors());
+        let totals = RowTotals::new(covariance.span(), y, covariance.factors())?;
         Self::from_sums(rows, inducing, (lower, sums), totals, level, penalty)
     }
 
@@ -271,7 +277,7 @@ impl<C: Covariance> State<C> {
     fn replace(&mut self, covariance: &C, rows: Vec<usize>, lower: Array2<f64>, sums: Sums) -> Result<(), GpError> {
         let solved = solve(&sums, self.totals, covariance.variance(), self.level.noise)?;
         self.lower = Cholesky::from_lower(lower)?;
-        self.inducing = covariance.select(&rows);
+        self.inducing = covariance.select(&rows)?;
         (self.rows, self.sums, self.solved) = (rows, sums, solved);
         Ok(())
     }
@@ -315,10 +321,11 @@ pub(crate) struct Addition<'a> {
 
 /// The covariance at the inducing points, and the factor of K_mm + jitter.
 pub(crate) fn factor<C: Covariance>(covariance: &C, rows: &[usize], level: Level) -> Result<(C, Cholesky), GpError> {
-    if let Some(row) = rows.iter().find(|row| **row >= covariance.len()) {
-        return Err(GpError::shape(format!("inducing row {row} of {} training rows", covariance.len())));
+    let n = covariance.span().all();
+    if let Some(row) = rows.iter().find(|row| **row >= n) {
+        return Err(GpError::shape(format!("inducing row {row} of {n} training rows")));
     }
-    let inducing = covariance.select(rows);
+    let inducing = covariance.select(rows)?;
     let lower = factor_at(&inducing, level)?;
     Ok((inducing, lower))
 }

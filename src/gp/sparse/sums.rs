@@ -112,10 +112,10 @@ pub(crate) fn sums<C: Covariance>(
     y: ArrayView1<'_, f64>,
     (noise, penalty): (f64, Penalty),
 ) -> Result<Sums, GpError> {
-    let (m, whitening) = (inducing.len(), Whitening::choose(lower, covariance.len(), noise, penalty)?);
+    let (m, whitening) = (inducing.len(), Whitening::choose(lower, covariance.span().all(), noise, penalty)?);
     let weights = RowWeights { variance: covariance.variance(), noise, factors: covariance.factors() };
     let sums = sum_rows(
-        covariance.len(),
+        covariance.span(),
         m * m,
         || Sums::zeros(m, penalty),
         |rows| {
@@ -139,7 +139,7 @@ pub(crate) fn sums_with_slope<C: Sloped>(
     let m = inducing.len();
     let weights = RowWeights { variance: covariance.variance(), noise, factors: covariance.factors() };
     let zero = || (Sums::zeros(m, penalty), SlopeSums::zeros(m, penalty));
-    let (sums, slopes) = sum_rows(covariance.len(), 2 * m * m, zero, |rows| {
+    let (sums, slopes) = sum_rows(covariance.span(), 2 * m * m, zero, |rows| {
         let (mut part, mut slopes) = zero();
         let size = (rows.len().min(crate::gp::linalg::TILE), m);
         let (mut tile, mut slope) = (Array2::zeros(size), Array2::zeros(size));
@@ -248,7 +248,7 @@ mod tests {
         });
         let y = x.outer_iter().map(|row| (0.4 * row[0]).sin() + 0.1 * row[1]).collect();
         let all = Stationary::new(Kernel::Rbf, &Hyper::isotropic(1.3, length, 0.1), x.view(), &[0.0; 3])?;
-        let inducing = all.select(&(0..40).map(|i| i * step).collect::<Vec<_>>());
+        let inducing = all.select(&(0..40).map(|i| i * step).collect::<Vec<_>>())?;
         Ok((all, inducing, y))
     }
 
@@ -306,7 +306,7 @@ mod tests {
                     let level = Level { noise: 0.1, jitter: JITTER };
                     let lower = factor_at(&inducing, level)?;
                     let numbers: Vec<usize> = (0..inducing.len()).collect();
-                    let totals = RowTotals::new(y.view(), None);
+                    let totals = RowTotals::new(all.span(), y.view(), None)?;
                     let state =
                         State::from_sums(&numbers, inducing.clone(), (lower, sums), totals, level, Penalty::Linear)?;
                     Ok(state.log_likelihood())

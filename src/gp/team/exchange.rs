@@ -3,7 +3,7 @@
 //! Every process has the sums of some nodes of the tree. It sends slice q of each to process q, which finishes the tree for that slice;
 //! then all slices go to all. Nothing is sent twice, and everything is added in the order of the tree.
 
-use super::{Comm, Team};
+use super::Team;
 use crate::gp::GpError;
 
 /// How numbers are cut into one slice for every process.
@@ -32,7 +32,7 @@ pub(crate) fn exchanged(
     nodes: &[usize],
     finish: impl FnOnce(Vec<&[f64]>) -> Vec<f64>,
 ) -> Result<Vec<f64>, GpError> {
-    let comm: &dyn Comm = &*team.comm;
+    let comm = &team.comm;
     let (rank, ranks) = (comm.rank(), comm.size());
     let width = |rank: usize| slices.of(rank).len();
     let send: Vec<f64> =
@@ -43,7 +43,7 @@ pub(crate) fn exchanged(
     if send.len().max(received.iter().sum()).max(slices.count) > i32::MAX as usize {
         return Err(GpError::value(format!("sums of {} numbers are too large to be exchanged", slices.count)));
     }
-    let all = comm.all_to_all(&send, (&sent, &received));
+    let all = team.moving(send.len(), || comm.all_to_all(&send, (&sent, &received)));
     drop(send);
     let parts: Vec<&[f64]> =
         if width(rank) == 0 { vec![&[]; nodes.iter().sum()] } else { all.chunks_exact(width(rank)).collect() };
@@ -52,5 +52,5 @@ pub(crate) fn exchanged(
     }
     let total = finish(parts);
     let widths: Vec<usize> = (0..ranks).map(width).collect();
-    Ok(comm.all_gather(&total, &widths))
+    Ok(team.all_gather(&total, &widths))
 }

@@ -10,12 +10,12 @@ mod exchange;
 mod mpi;
 mod observer;
 #[cfg(test)]
-mod threads;
+pub(crate) mod threads;
 
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use rayon::prelude::*;
@@ -82,6 +82,20 @@ pub struct Team {
     begun: Instant,
     // All processes have heard of a failure, and exchange nothing more.
     failed: AtomicBool,
+    traffic: Mutex<Traffic>,
+}
+
+/// What a process has exchanged with the others.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Traffic {
+    /// Bytes that it has sent.
+    pub bytes: u64,
+    /// Seconds until they were there, once all had them ready.
+    pub moving: f64,
+    /// Seconds until all had them ready.
+    pub waiting: f64,
+    /// How often.
+    pub calls: u64,
 }
 
 impl Team {
@@ -94,6 +108,7 @@ impl Team {
             seconds: AtomicU64::new(0),
             begun: Instant::now(),
             failed: AtomicBool::new(false),
+            traffic: Mutex::new(Traffic::default()),
         })
     }
 
@@ -127,7 +142,9 @@ impl Team {
     fn agree(&self, call: u64, well: bool) -> Result<(), GpError> {
         let asked = u64::from(self.asked.load(Ordering::Relaxed));
         let own: [u64; WORDS] = [call, u64::from(well), asked, self.begun.elapsed().as_secs_f64().to_bits()];
+        let begun = Instant::now();
         let all = self.comm.gather_words(&own);
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner).waiting += begun.elapsed().as_secs_f64();
         self.seconds.store(all[WORDS - 1], Ordering::Relaxed);
         self.agreed.store(all[2] == 1, Ordering::Relaxed);
         let words = |rank: usize| &all[rank * WORDS..(rank + 1) * WORDS];
@@ -136,6 +153,27 @@ impl Team {
         self.failed.store(true, Ordering::Relaxed);
         let what = if words(rank)[1] == 0 { "failed" } else { "does something else than rank 0, which is a bug" };
         Err(GpError::Elsewhere { what: format!("rank {rank} {what}") })
+    }
+
+    /// The numbers of all processes, `counts` from each, once they have agreed to exchange them.
+    pub(crate) fn all_gather(&self, own: &[f64], counts: &[usize]) -> Vec<f64> {
+        self.moving(own.len(), || self.comm.all_gather(own, counts))
+    }
+
+    // So many numbers are sent.
+    fn moving<T>(&self, count: usize, work: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        let done = work();
+        let mut traffic = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
+        traffic.moving += begun.elapsed().as_secs_f64();
+        traffic.bytes += 8 * count as u64;
+        traffic.calls += 1;
+        done
+    }
+
+    /// What this process has exchanged so far.
+    pub fn traffic(&self) -> Traffic {
+        *self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ask_to_stop(&self) {
@@ -164,7 +202,7 @@ pub(crate) fn for_each_of<T: Send, R: Send>(
 mod tests {
     use super::threads::on_ranks;
     use super::*;
-    use crate::gp::linalg::sum_rows;
+    use crate::gp::linalg::{Span, sum_rows};
     use std::ops::Range;
 
     fn value(row: usize) -> f64 {
@@ -181,7 +219,7 @@ mod tests {
     }
 
     fn sum(n: usize) -> Result<Vec<u64>, GpError> {
-        let (one, four) = sum_rows(n, 5, || (0.0, vec![0.0; 4]), |rows| Ok(part(rows)))?;
+        let (one, four) = sum_rows(&Span::whole(n), 5, || (0.0, vec![0.0; 4]), |rows| Ok(part(rows)))?;
         Ok([one].iter().chain(&four).map(|value| value.to_bits()).collect())
     }
 
@@ -207,7 +245,7 @@ mod tests {
                 sum(40_000)?;
                 let work =
                     |rows: Range<usize>| if rank == 1 { Err(GpError::shape("no")) } else { Ok(rows.len() as f64) };
-                sum_rows(40_000, 1, || 0.0, work)
+                sum_rows(&Span::whole(40_000), 1, || 0.0, work)
             })
         };
         let outcomes = on_ranks(3, fails);

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::features::ColumnKind;
 use crate::pipeline::{FilePath, Kind};
-use crate::store::input::{ColumnQuality, LARGEST, SMALLEST, check_quality, check_unique_keys};
-use crate::store::{InputFile, InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek};
+use crate::store::input::{ColumnQuality, Keep, LARGEST, SMALLEST, check_quality, check_unique_keys, open_parts};
+use crate::store::{InputFile, InputTable, InvalidPolicy, Selection, StoreError, discover, peek};
 use ndarray::{ArrayView1, Axis};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -96,7 +96,7 @@ impl Stage for Ingest {
         job.spans.phase("ingest");
         let source = context.rows_of(context.id)?;
         let (rows, outcome, warnings) = if context.demand.in_memory {
-            let table = source.load(job.record)?;
+            let table = source.load_outline(job.record)?;
             let outcome = format!("{} rows × {} features", table.row_count, table.feature_names.len());
             (table.row_count, outcome, self.warnings(context.demand, &table))
         } else {
@@ -142,8 +142,12 @@ impl Ingest {
         Ok(schema.rows())
     }
 
-    fn read(&self, demand: &Demand, files: &[InputFile]) -> Result<InputTable, StageError> {
-        let table = open(files, &self.selection(demand), InvalidPolicy::Error)?;
+    fn read(&self, demand: &Demand, files: &[InputFile], keep: Keep<'_>) -> Result<InputTable, StageError> {
+        let table = open_parts(files, &self.selection(demand), InvalidPolicy::Error, keep)?;
+        if matches!(keep, Keep::Rows(_)) {
+            // Whoever has seen all of them has found them to be in order.
+            return Ok(table);
+        }
         match self.problems(demand, &table).into_iter().next() {
             Some(problem) => Err(problem),
             None => Ok(table),
@@ -202,7 +206,8 @@ impl Ingest {
         let by_pattern = columns.filter(|(name, _)| !named(name) && !times(name));
         // With a key, further numbers of rows are less likely than counts that happen to differ.
         let is_number = |name: &str, values: &ArrayView1<'_, f64>| {
-            name.starts_with(PANDAS_INDEX) || (self.key.is_none() && are_different_integers(values))
+            name.starts_with(PANDAS_INDEX)
+                || (table.outline.is_none() && self.key.is_none() && are_different_integers(values))
         };
         let found: Vec<&str> =
             by_pattern.filter(|(name, values)| is_number(name, values)).map(|(name, _)| name.as_str()).collect();
@@ -256,6 +261,11 @@ fn check_sizes(table: &InputTable) -> Result<(), StageError> {
         ("is too small to compute with, as is all of this column", format!("at least {SMALLEST:e}"))
     };
     let meant = |row: &usize| if size(quality) > LARGEST { value(*row).abs() > LARGEST } else { value(*row) != 0.0 };
+    let hint = format!("remove it, or choose other units ({limit})");
+    if table.outline.is_some() {
+        let path = table.files.first().map_or(Path::new(""), |file| &file.path);
+        return Err(StoreError::invalid_column(path, &quality.name, format!("a value {detail}"), hint).into());
+    }
     let row = (0..table.row_count).find(meant).unwrap_or(0);
     let (path, place) = table.locate(row);
     Err(StageError::Store(StoreError::Invalid {
@@ -263,6 +273,6 @@ fn check_sizes(table: &InputTable) -> Result<(), StageError> {
         detail: format!("{:e} {detail}", value(row)),
         column: Some(quality.name.clone()),
         row: Some(place),
-        hint: format!("remove it, or choose other units ({limit})"),
+        hint,
     }))
 }

@@ -1,9 +1,13 @@
 //! Inputs that cases share: found and hashed at once, read when somebody needs the rows.
 
 use super::{Ingest, KIND};
+use crate::eval::transform::TransformName;
+use crate::features::FeatureColumn;
+use crate::gp::team::world;
 use crate::stages::job::{Key, Record};
 use crate::stages::{Demand, Sources, StageError};
-use crate::store::{InputFile, InputTable, StoreError, discover};
+use crate::store::input::Keep;
+use crate::store::{InputFile, InputTable, StoreError, discover, peek};
 use serde_json::json;
 use std::cell::OnceCell;
 use std::path::Path;
@@ -25,7 +29,13 @@ pub struct Source {
     files: Vec<InputFile>,
     hashes: Vec<String>,
     table: OnceCell<Rc<InputTable>>,
+    /// Whether rows are read where they are needed, and not all of them once; known once it was asked for.
+    by_parts: OnceCell<bool>,
+    outline: OnceCell<Rc<InputTable>>,
 }
+
+/// More rows than this are not held by every stage that needs some of them.
+const MANY_ROWS: u64 = 1 << 20;
 
 impl Source {
     /// The same rows as before, if another stage reads them in the same way.
@@ -63,7 +73,16 @@ impl Source {
         }
         let key = Key::new(&KIND, [("options", options), ("files", contents.into())]);
         let (stage, demand) = (stage.clone(), demand.clone());
-        Ok(Self { stage, demand, key, files, hashes, table: OnceCell::new() })
+        Ok(Self {
+            stage,
+            demand,
+            key,
+            files,
+            hashes,
+            table: OnceCell::new(),
+            by_parts: OnceCell::new(),
+            outline: OnceCell::new(),
+        })
     }
 
     /// The files and their hashes.
@@ -90,18 +109,75 @@ impl Source {
         if let Some(table) = self.table.get() {
             return Ok(Rc::clone(table));
         }
-        let table = Rc::new(self.stage.read(&self.demand, &self.files)?);
+        let table = Rc::new(self.read(Keep::All)?);
+        Ok(Rc::clone(self.table.get_or_init(|| table)))
+    }
+
+    fn read(&self, keep: Keep<'_>) -> Result<InputTable, StageError> {
+        let table = self.stage.read(&self.demand, &self.files, keep)?;
         // Hours may lie between the hashes and this.
         if let Some((file, _)) = table.files.iter().zip(&self.hashes).find(|(file, hash)| file.sha256 != **hash) {
             return Err(changed(&file.path).into());
         }
-        Ok(Rc::clone(self.table.get_or_init(|| table)))
+        Ok(table)
+    }
+
+    /// Whether rows are read where they are needed: where there are many of them, or several processes that need not all have
+    /// all. Only where columns go to a model as they are.
+    pub fn is_by_parts(&self) -> Result<bool, StageError> {
+        if let Some(known) = self.by_parts.get() {
+            return Ok(*known);
+        }
+        let Ingest { weight, noise_std, target, .. } = &self.stage;
+        let plain_target = target.as_ref().is_none_or(|target| target.transform() == TransformName::default());
+        let mut found = plain_target && weight.is_none() && noise_std.is_none() && self.demand.trains;
+        if found {
+            let schema = peek(&self.files)?;
+            let columns = schema.resolve(&self.stage.selection(&self.demand))?.columns;
+            let many = world().is_some() || schema.rows() > MANY_ROWS;
+            found = many && columns.iter().all(FeatureColumn::is_plain);
+        }
+        Ok(*self.by_parts.get_or_init(|| found))
+    }
+
+    /// What it takes to divide rows: all of them where they are read at once.
+    pub fn outline(&self) -> Result<Rc<InputTable>, StageError> {
+        if self.table.get().is_some() || !self.is_by_parts()? {
+            return self.table();
+        }
+        if let Some(outline) = self.outline.get() {
+            return Ok(Rc::clone(outline));
+        }
+        let outline = Rc::new(self.read(Keep::Outline)?);
+        Ok(Rc::clone(self.outline.get_or_init(|| outline)))
+    }
+
+    /// A table with these rows at least, which increase; and where they stand in it.
+    pub fn some(&self, rows: &[usize]) -> Result<(Rc<InputTable>, Vec<usize>), StageError> {
+        if self.table.get().is_some() || !self.is_by_parts()? {
+            return Ok((self.table()?, rows.to_vec()));
+        }
+        Ok((Rc::new(self.read_some(rows)?), (0..rows.len()).collect()))
+    }
+
+    /// These rows, which increase, and no others.
+    pub fn read_some(&self, rows: &[usize]) -> Result<InputTable, StageError> {
+        self.read(Keep::Rows(rows))
     }
 
     /// The rows, noted as read.
     pub fn load(&self, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
         let fresh = self.table.get().is_none();
-        let table = self.table()?;
+        self.noted(self.table()?, fresh, record)
+    }
+
+    /// Their outline, noted as read.
+    pub fn load_outline(&self, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
+        let fresh = self.table.get().is_none() && self.outline.get().is_none();
+        self.noted(self.outline()?, fresh, record)
+    }
+
+    fn noted(&self, table: Rc<InputTable>, fresh: bool, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
         if fresh {
             record.add_input(&table);
         }

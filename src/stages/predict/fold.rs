@@ -16,10 +16,13 @@ const HIDDEN: &str = "hidden.parquet";
 
 /// Predicts the test rows of the job's fold.
 pub fn predict(stage: &Predict, model: &Model, folds: &Folds, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
-    let table = folds.source.load(job.record)?;
     let fold = job.task.fold.map_or(0, |(fold, _)| fold as usize);
     let all_folds = folds.all()?;
-    let rows = all_folds[fold].test.as_slice();
+    if !folds.source.is_by_parts()? {
+        folds.source.load(job.record)?;
+    }
+    let (table, rows) = folds.source.some(&all_folds[fold].test)?;
+    let rows = rows.as_slice();
     job.spans.phase("online");
     let file = ModelFile::load(&model.path)?;
     let model = TrainedModel::from_file(&file, &model.path)?;
@@ -83,7 +86,7 @@ fn hidden(model: &TrainedModel, table: &InputTable, rows: &[usize], task: &Task)
                 case: task.case.clone(),
                 fold: task.fold_number().unwrap_or(0),
                 key: table.key_text(rows[position]),
-                row: rows[position] as i64,
+                row: table.number(rows[position]) as i64,
                 layer: layer.layer as i32 + 1,
                 output: output as i32 + 1,
                 x1: x[[position, 0]],
@@ -118,7 +121,7 @@ fn block(
         split: "test".to_owned(),
         key: rows.iter().map(|row| table.key_text(*row)).collect(),
         y_true,
-        row: rows.iter().map(|row| *row as i64).collect(),
+        row: rows.iter().map(|row| table.number(*row) as i64).collect(),
         y_mean: prediction.mean,
         y_std: prediction.y_std.filter(|_| stage.variance),
         f_std: prediction.f_std.filter(|_| stage.variance),

@@ -79,7 +79,7 @@ impl Stage for Split {
 
     fn perform(&self, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
         let folds = context.folds_of(context.id)?;
-        let table = folds.source.load(job.record)?;
+        let table = folds.source.load_outline(job.record)?;
         job.spans.phase("split");
         let all = folds.all()?;
         let warnings = folds.division.warnings(&table, &all);
@@ -121,7 +121,7 @@ impl Folds {
         if let Some(folds) = self.drawn.get() {
             return Ok(Rc::clone(folds));
         }
-        let folds = Rc::new(self.division.divide(&*self.source.table()?, self.seed)?);
+        let folds = Rc::new(self.division.divide(&*self.source.outline()?, self.seed)?);
         Ok(Rc::clone(self.drawn.get_or_init(|| folds)))
     }
 }

@@ -6,12 +6,13 @@ use super::predictor::Predictor;
 use super::tensors::{counts, integers, vector};
 use crate::eval::conformal::Calibration;
 use crate::gp::GpError;
+use crate::gp::fit_rows::FitRows;
 use crate::gp::observer::{Observer, Phase, Progress, Recorder};
 use crate::gp::random::{StreamKey, permutation};
 use crate::gp::row_noise::RowNoise;
 use crate::stages::StageError;
 use crate::store::{Tensor, Tensors};
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array1, Array2, Axis};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,14 +47,8 @@ const GLOBAL: &str = "calibration.global";
 pub const FOLDS: usize = 5;
 
 /// The rows that a model was trained on.
-#[derive(Clone, Copy)]
 pub struct TrainingRows<'a> {
-    /// `[n, d]`.
-    pub x: ArrayView2<'a, f64>,
-    /// `[n]`.
-    pub y: ArrayView1<'a, f64>,
-    /// How their noise differs from row to row.
-    pub noise: &'a RowNoise,
+    pub of: FitRows<'a>,
     /// Which rows of the source they are, in increasing order.
     pub source: &'a [usize],
 }
@@ -72,14 +67,14 @@ pub fn calibrate(
     observer.phase(Phase::Calibrate);
     // A top layer by neighbours has nothing below its local layer.
     let alone = predictor.local().map(|_| predictor.clone().without_local()).filter(|alone| alone.local().is_none());
-    if stage.calibrate == Calibrate::OutOfFold && rows.y.len() >= 2 * FOLDS {
-        let (whole, global) = out_of_fold(stage, rows, key, observer)?;
+    if stage.calibrate == Calibrate::OutOfFold && rows.of.all() >= 2 * FOLDS {
+        let (whole, global) = out_of_fold(stage, &rows, key, observer)?;
         let global = alone.and_then(|_| Calibration::from_scores(global));
         return Ok(Calibrated { whole: Calibration::from_scores(whole), global });
     }
     let watched: &dyn Observer = observer;
     let of = |predictor: &Predictor| {
-        let found = predictor.left_out(&rows.x, &rows.y, rows.noise, key, &|| watched.interrupted())?;
+        let found = predictor.left_out(&rows.of, key, &|| watched.interrupted())?;
         Ok(Calibration::from_scores(found.scores()))
     };
     let global = alone.as_ref().map(of).transpose().map_err(|error: GpError| StageError::from(error))?.flatten();
@@ -89,11 +84,12 @@ pub fn calibrate(
 /// Scores of all rows by models that were trained without them, with their local layers and without.
 fn out_of_fold(
     stage: &Train,
-    rows: TrainingRows<'_>,
+    rows: &TrainingRows<'_>,
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<f64>, Vec<f64>), StageError> {
-    let n = rows.y.len();
+    let FitRows { x: all_x, y: all_y, noise: all_noise, .. } = rows.of;
+    let n = all_y.len();
     let order = permutation(&mut key.with("folds").generator(), n);
     let (mut whole, mut global) = (Vec::with_capacity(n), Vec::with_capacity(n));
     for fold in 0..FOLDS {
@@ -118,15 +114,15 @@ fn out_of_fold(
                 (stage.inducing.rows, stage.inducing.count) = (None, count as u32);
             }
         }
-        let (x, y) = (rows.x.select(Axis(0), &train), rows.y.select(Axis(0), &train));
+        let (x, y) = (all_x.select(Axis(0), &train), all_y.select(Axis(0), &train));
         // Its traces and checkpoints are nobody's business.
         let mut quiet = Recorder::new(&*observer);
         let key = key.with_index(fold as u64);
-        let noise = rows.noise.select(&train);
-        let rows_of = (x.view(), y.view(), &noise);
-        let (fitted, _) = predictor((&stage, None), rows_of, &source, &key, None, &mut quiet)?;
-        let (x, y) = (rows.x.select(Axis(0), &test), rows.y.select(Axis(0), &test));
-        let noise = rows.noise.select(&test);
+        let noise = all_noise.select(&train);
+        let rows_of = (x.view(), y.view(), &noise).into();
+        let (fitted, _) = predictor((&stage, None), &rows_of, &source, &key, None, &mut quiet)?;
+        let (x, y) = (all_x.select(Axis(0), &test), all_y.select(Axis(0), &test));
+        let noise = all_noise.select(&test);
         whole.extend(scores(&fitted, &x, &y, &noise)?);
         global.extend(scores(&fitted.without_local(), &x, &y, &noise)?);
     }

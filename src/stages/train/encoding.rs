@@ -8,9 +8,19 @@ use crate::stages::StageError;
 use crate::store::InputTable;
 use ndarray::{Array2, Axis};
 
+/// Columns that go to the model as they are.
+pub(super) fn plain(columns: &[FeatureColumn]) -> Encoding {
+    let nothing = Array2::zeros((0, columns.len()));
+    let rows = RawRows { values: nothing.view(), levels: &[] };
+    Encoding::fit(columns, rows, RowTargets { values: &[], weights: None }, &[]).0
+}
+
 /// Fits on these rows of the table, with their targets as the model sees them; and the rows, encoded.
 pub(super) fn fit(table: &InputTable, rows: &[usize], target: &[f64], key: &StreamKey) -> (Encoding, Array2<f64>) {
     let values = table.features.select(Axis(0), rows);
+    if table.columns.iter().all(FeatureColumn::is_plain) {
+        return (plain(&table.columns), values);
+    }
     // Which fold the means of levels of a row are made without.
     let mut folds = vec![0; rows.len()];
     for (place, row) in permutation(&mut key.generator(), rows.len()).into_iter().enumerate() {

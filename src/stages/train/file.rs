@@ -4,12 +4,14 @@ use super::calibration::Calibrated;
 use super::model::TrainedModel;
 use super::predictor::Predictor;
 use crate::features::{ColumnEncoding, ColumnKind, Encoder, Encoding, Missing};
+use crate::gp::GpError;
+use crate::gp::linalg::Span;
 use crate::gp::scaling::Scaling;
 use crate::store::StoreError;
 use crate::store::model::{
     CentreAndScale, FORMAT_VERSION, ModelFile, ModelMeta, Range, TargetScaling, TrainingSummary,
 };
-use ndarray::{Array2, Axis};
+use ndarray::{Array2, ArrayView2, Axis, s};
 use std::path::Path;
 
 /// Where a model comes from, beside the numbers.
@@ -30,11 +32,18 @@ pub struct RowSummary {
 }
 
 impl RowSummary {
-    /// Of x: `[n, d]`.
-    pub fn new(x: &Array2<f64>) -> Self {
-        let step = x.nrows().div_ceil(VARIANCE_ROWS).max(1);
-        let rows: Vec<usize> = (0..x.nrows()).step_by(step).collect();
-        Self { ranges: ranges(x), some: x.select(Axis(0), &rows) }
+    /// Of x: `[b, d]`, which are held of all rows.
+    pub fn new(x: ArrayView2<'_, f64>, span: &Span) -> Result<Self, GpError> {
+        let step = span.all().div_ceil(VARIANCE_ROWS).max(1);
+        let rows: Vec<usize> = (0..span.all()).step_by(step).collect();
+        let some = span.gather(&rows, x.ncols(), |own| Ok(x.select(Axis(0), own)))?;
+        Ok(Self { ranges: ranges(x, span)?, some })
+    }
+
+    /// The columns that are the same in all rows.
+    #[expect(clippy::float_cmp, reason = "a constant column is exactly constant")]
+    pub fn constant(&self) -> Vec<usize> {
+        (0..self.ranges.len()).filter(|column| self.ranges[*column].min == self.ranges[*column].max).collect()
     }
 }
 
@@ -117,8 +126,18 @@ impl TrainedModel {
 }
 
 /// Smallest and largest training value of every feature, to recognise rows outside of them later.
-fn ranges(x: &Array2<f64>) -> Vec<Range> {
-    let start = Range { min: f64::INFINITY, max: f64::NEG_INFINITY };
-    let widen = |range: Range, value: f64| Range { min: range.min.min(value), max: range.max.max(value) };
-    x.axis_iter(Axis(1)).map(|column| column.iter().fold(start, |range, value| widen(range, *value))).collect()
+fn ranges(x: ArrayView2<'_, f64>, span: &Span) -> Result<Vec<Range>, GpError> {
+    let d = x.ncols();
+    let start = [vec![f64::INFINITY; d], vec![f64::NEG_INFINITY; d]].concat();
+    let found = span.in_turn(start, |rows, found| {
+        let (least, most) = found.split_at_mut(d);
+        for row in x.slice(s![rows, ..]).outer_iter() {
+            for (value, (least, most)) in row.iter().zip(least.iter_mut().zip(most.iter_mut())) {
+                (*least, *most) = (least.min(*value), most.max(*value));
+            }
+        }
+        Ok(())
+    })?;
+    let (least, most) = found.split_at(d);
+    Ok(least.iter().zip(most).map(|(min, max)| Range { min: *min, max: *max }).collect())
 }

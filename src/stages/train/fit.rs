@@ -2,13 +2,15 @@
 
 use super::file::Provenance;
 use super::file::RowSummary;
+use super::fold_rows::{FoldRows, FoldTable};
 use super::memory::TrainingMemory;
 use super::model::TrainedModel;
 use super::observer::{Checkpoints, FitObserver};
-use super::{StartModel, Train, checkpoint, deep, model, publish, rows, together, warm};
+use super::{StartModel, Train, checkpoint, deep, model, publish, rows, share, together, warm};
 use crate::eval::folds::Fold;
 use crate::eval::transform::TransformName;
 use crate::gp::deep::Checkpoint;
+use crate::gp::linalg::Span;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
 use crate::stages::evaluate::{self, ChainFigures};
@@ -22,6 +24,7 @@ use crate::store::{
 };
 use crate::tables::{Timestamp, TraceRow};
 use serde_json::{Map, Value as Json, json};
+use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -29,10 +32,10 @@ const TRACES: &str = "traces.parquet";
 
 /// Fits the model of a fold.
 pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Result<Work, StageError> {
-    let table = context.folds_of(&stage.input)?.source.load(job.record)?;
+    context.folds_of(&stage.input)?.source.load_outline(job.record)?;
     let number = job.task.fold.map_or(0, |(fold, _)| fold);
-    let inputs = FoldInputs::new(stage, context, table, number)?;
-    let FoldInputs { own, start, table, effective, .. } = &inputs;
+    let inputs = FoldInputs::new(stage, context, number)?;
+    let FoldInputs { own, start, table, effective, span, .. } = &inputs;
     let start = *start;
     say_start(stage, own.start.as_ref(), job)?;
     let options = effective.key_options();
@@ -41,7 +44,7 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let earlier = if stage.method.is_deep() { earlier(job, &path)? } else { None };
     let checkpoints = Checkpoints { path, key: job.key.hash.clone(), origin: job.origin.clone() };
     let (file, resume) = earlier.unzip();
-    let needs = TrainingMemory::new(effective, fold.train.len() as u64, table.features.ncols() as u64);
+    let needs = TrainingMemory::new(effective, span.widest() as u64, table.features.ncols() as u64);
     let key = job.key.hash.clone();
     let mut observer = FitObserver::new(job, checkpoints, file.clone(), needs);
     let outcome = together::lead((number, &inputs), context, (resume, file), &key, &mut observer);
@@ -50,11 +53,14 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     if let Some(error) = failure {
         return Err(error.into());
     }
-    let (model, rows_seen) = outcome.map_err(|error| match error {
+    let ((model, rows_seen), shared) = outcome.map_err(|error| match error {
         StageError::Interrupted { .. } => StageError::Interrupted { kept },
         error => error,
     })?;
     let (record, train) = (&*job.record, &fold.train);
+    if let Some(shared) = shared {
+        record.note(&format!("{}: {shared}", job.task))?;
+    }
     let summary = summary(context, record, job.task, table, train.len());
     let mut file = model.to_file(Provenance { rows: &rows_seen, summary, options });
     if stage.can_start() {
@@ -67,7 +73,10 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     let likelihood = likelihood.map_or_else(String::new, |likelihood| format!(", log-likelihood {likelihood:.2}"));
     let ended = if stage.method.is_deep() { deep::ended(&effective.em, &traces) } else { String::new() };
     let outcome = format!("{} rows{likelihood}{ended}", train.len());
-    let mut warnings = rows::warnings(table, train);
+    let mut warnings = match &table.outline {
+        Some(_) => rows::warnings_of(table, &rows_seen.constant()),
+        None => rows::warnings(table, train),
+    };
     warnings.extend(model.warnings());
     if let Some((file, path)) = start
         && !warm::begin(stage, file, path)?.fits(&model.feature_names, model.transform)
@@ -94,7 +103,12 @@ pub struct FoldInputs<'a> {
     pub stage: &'a Train,
     own: &'a Models,
     start: Option<(&'a ModelFile, &'a Path)>,
+    // All rows, or their outline.
     table: Rc<InputTable>,
+    // The rows that are held, where that is an outline.
+    held: RefCell<Option<InputTable>>,
+    /// Which of the training rows those are.
+    pub span: Span,
     folds: Rc<Vec<Fold>>,
     number: usize,
     // What the options come to after a start, for the streams and for the reader.
@@ -104,18 +118,13 @@ pub struct FoldInputs<'a> {
 }
 
 impl<'a> FoldInputs<'a> {
-    pub fn new(
-        stage: &'a Train,
-        context: &'a Context<'_>,
-        table: Rc<InputTable>,
-        number: u32,
-    ) -> Result<Self, StageError> {
+    pub fn new(stage: &'a Train, context: &'a Context<'_>, number: u32) -> Result<Self, StageError> {
         let Output::Models(own) = context.output(context.id)? else { return Err(lost(context.id)) };
         let start = own.start.as_ref().and_then(|start| Some((start.file.as_ref()?, start.path.as_path())));
         let folds = context.folds_of(&stage.input)?;
         let table = match start {
-            Some((file, path)) => Rc::new(warm::in_order(&table, file, path)?),
-            None => table,
+            Some((file, path)) => Rc::new(warm::in_order(&*folds.source.table()?, file, path)?),
+            None => folds.source.outline()?,
         };
         if let Some(StartModel { file: None, path, .. }) = &own.start {
             return Err(warm::gone(path));
@@ -125,8 +134,33 @@ impl<'a> FoldInputs<'a> {
         let stream =
             StreamKey::new(context.seed).with(&effective.stream_options().to_string()).with_index(u64::from(number));
         let transform = folds.source.stage.target.as_ref().map(TargetOption::transform).unwrap_or_default();
-        let (folds, number) = (folds.all()?, number as usize);
-        Ok(Self { stage, own, start, table, folds, number, effective, stream, transform })
+        let (source, folds, number) = (Rc::clone(&folds.source), folds.all()?, number as usize);
+        let Some(Fold { train, .. }) = folds.get(number) else { return Err(lost(&stage.input)) };
+        let mut span = Span::whole(train.len());
+        let mut held = None;
+        if table.outline.is_some() {
+            let features = table.features.ncols();
+            if let Some(comm) = together::comm_of(stage)
+                && share::whole_because(stage, (features, start.is_some())).is_none()
+            {
+                span = share::span(stage, (train.len(), features), &**comm);
+            }
+            held = Some(source.read_some(&train[span.held()])?);
+        }
+        let held = RefCell::new(held);
+        Ok(Self { stage, own, start, table, held, span, folds, number, effective, stream, transform })
+    }
+
+    /// Which rows each of so many processes holds.
+    pub fn held_rows(&self, processes: usize) -> String {
+        let (all, held) = (self.span.all(), self.span.held().len());
+        if self.span.is_shared() {
+            return format!("{processes} processes, this one with {held} of {all} rows");
+        }
+        let features = self.table.features.ncols();
+        let because = share::whole_because(self.stage, (features, self.start.is_some()));
+        let because = because.unwrap_or("columns, weights or targets are not plain numbers");
+        format!("{processes} processes, each with all {all} rows: {because}")
     }
 
     fn fold(&self) -> &Fold {
@@ -136,8 +170,13 @@ impl<'a> FoldInputs<'a> {
     /// Trains the model.
     pub fn fit(&self, resume: Option<Checkpoint>, observer: &mut dyn Observer) -> Result<FittedFold, StageError> {
         let beginning = self.start.map(|(file, path)| warm::begin(self.stage, file, path)).transpose()?;
-        let (stage, table) = ((self.stage, beginning), (&*self.table, self.transform));
-        model::fit(stage, table, self.fold(), &self.stream, resume, observer)
+        let stage = (self.stage, beginning);
+        let rows = match self.held.take() {
+            Some(table) => FoldTable::Held(table),
+            None => FoldTable::All(&self.table),
+        };
+        let rows = FoldRows { table: rows, source: &self.fold().train, span: self.span.clone() };
+        model::fit(stage, (rows, self.transform), &self.stream, resume, observer)
     }
 }
 

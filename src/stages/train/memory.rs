@@ -4,8 +4,11 @@ use super::options::{Method, Train};
 use crate::gp::deep::{Architecture, Kept, Repeatable};
 use crate::stages::Footprint;
 
-/// Tiles of the sparse methods.
-const TILES: u64 = 256 << 20;
+/// The program itself, and tiles on their way.
+const PROGRAM: u64 = 48 << 20;
+/// Sums over rows that wait for their turn: so many, and so many numbers in all.
+const SUMS: u64 = 32;
+const MOST_SUMS: u64 = 1 << 24;
 /// Parts in which derivatives by places are summed, and their sum.
 const PARTS: u64 = 5;
 
@@ -86,7 +89,7 @@ fn least(train: &Train, rows: u64, features: u64) -> u64 {
     let dense = rows.saturating_mul(rows).saturating_mul(4 * 8);
     let hidden = &train.deep.hidden;
     let anchors = hidden.anchor_count(rows, points(train));
-    match train.method {
+    let fit = match train.method {
         Method::Mean => data,
         // The rows again, on the training scale.
         Method::Ridge => 2 * data + 8 * 4 * features * features,
@@ -94,7 +97,7 @@ fn least(train: &Train, rows: u64, features: u64) -> u64 {
         Method::Knn => 4 * data,
         Method::Gp => data.saturating_add(dense),
         // Scaled copies of the rows, and tiles.
-        Method::SparseGp => 3 * data + TILES + local(train, rows, features),
+        Method::SparseGp => 3 * data + sums(train) + local(train, rows, features),
         Method::DeepGp => {
             (3 * data).saturating_add(dense).saturating_add(chains(train, rows + kept(train, anchors), features))
         }
@@ -102,13 +105,20 @@ fn least(train: &Train, rows: u64, features: u64) -> u64 {
             // With inducing points, hidden values at all rows can be computed again.
             let values = if train.top.is_none() { 0 } else { rows };
             let square = if hidden.anchors_all_rows() { dense } else { 0 };
-            (3 * data + TILES)
+            (3 * data + sums(train))
                 .saturating_add(square)
                 .saturating_add(chains(train, values + kept(train, anchors), features))
                 .saturating_add(local(train, rows, features))
                 .saturating_add(neighbours(train, rows, features))
         }
-    }
+    };
+    fit.saturating_add(PROGRAM)
+}
+
+/// Sums of products of inducing points, with derivatives, that wait for their turn.
+fn sums(train: &Train) -> u64 {
+    let points = points(train);
+    8 * SUMS.saturating_mul(2 * points * points).min(MOST_SUMS)
 }
 
 /// The local layer: for every draw of every chain the kept rows as it sees them, the index of them, which holds them twice,

@@ -8,6 +8,7 @@ mod deep;
 mod encoding;
 mod file;
 mod fit;
+mod fold_rows;
 pub mod gate;
 mod local;
 mod memory;
@@ -18,6 +19,7 @@ mod prediction;
 mod predictor;
 mod publish;
 mod rows;
+mod share;
 mod tensors;
 mod together;
 mod warm;
@@ -149,7 +151,7 @@ impl Stage for Train {
     }
 
     fn memory(&self, _: &Demand, size: (u64, u64), memory: u64) -> Option<Footprint> {
-        Some(memory::training(self, size, memory))
+        Some(memory::training(self, share::held(self, size), memory))
     }
 
     fn effort(&self, (rows, features): cost::WorkSize, stages: &[(&str, &dyn Stage)]) -> f64 {

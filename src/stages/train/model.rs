@@ -2,29 +2,29 @@
 
 use super::calibration::{Calibrated, TrainingRows, calibrate};
 use super::file::RowSummary;
+use super::fold_rows::{EncodedRows, FoldRows};
 use super::options::{Method, Train};
 use super::prediction::{OnScale, TargetPrediction};
 use super::predictor::Predictor;
 use super::warm::Beginning;
 use super::{deep, encoding, local};
 use crate::eval::conformal::Calibration;
-use crate::eval::folds::Fold;
 use crate::eval::transform::{Transform, TransformName};
 use crate::features::{ColumnKind, Encoding, RawRows, SeenValues};
 use crate::gp::baseline::{NearestRows, Ridge, TargetMean};
 use crate::gp::deep::{self as deep_gp, Checkpoint, HiddenLayer};
 use crate::gp::exact;
+use crate::gp::fit_rows::FitRows;
 use crate::gp::linalg::{Interrupt, go_on};
 use crate::gp::neighbours::LocalFit;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
-use crate::gp::row_noise::RowNoise;
 use crate::gp::scaling::Scaling;
 use crate::gp::sparse;
 use crate::gp::warm::WarmStart;
 use crate::stages::StageError;
 use crate::store::InputTable;
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array1, Array2, Axis};
 
 /// A model that can predict, with everything needed to take rows in their own units.
 #[derive(Debug, Clone)]
@@ -46,36 +46,30 @@ pub struct TrainedModel {
 /// the rows.
 pub fn fit(
     (stage, beginning): (&Train, Option<Beginning>),
-    (table, transform): (&InputTable, TransformName),
-    fold: &Fold,
+    (rows, transform): (FoldRows<'_>, TransformName),
     key: &StreamKey,
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<(TrainedModel, RowSummary), StageError> {
-    let Some(target) = &table.target else {
-        return Err(StageError::Data {
-            what: "no target".to_owned(),
-            hint: "add `target` to the ingest stage".to_owned(),
-        });
-    };
-    let y = target.select(Axis(0), &fold.train);
-    let transform = transform.fit(&y.to_vec());
-    let y = transform.map_or_else(|| y.clone(), |transform| y.mapv(|y| transform.forward(y)));
-    let (encoding, own) = encoding::fit(table, &fold.train, &y.to_vec(), &key.with("encode"));
+    let FoldRows { table, source, span } = rows;
+    let EncodedRows { y, transform, encoding, own, noise } = table.encoded(source, transform, key)?;
     let feature_names = encoding.names();
     check_features(stage, &feature_names)?;
-    let scaling = Scaling::fit(own.view(), y.view(), stage.scale.features);
-    let summary = RowSummary::new(&own);
+    let scaling = Scaling::fit_over((own.view(), y.view()), &span, stage.scale.features)?;
+    let summary = RowSummary::new(own.view(), &span)?;
     // In place: there may be many rows.
     let (x, y) = (scaling.scaled(own), scaling.target(y.view()));
     let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
-    let noise = row_noise(table, &fold.train, (transform, &scaling));
+    let noise = noise.on(&scaling);
+    // The layers keep the same rows, and no copy.
+    let x = x.into_shared();
     let beginning = beginning.filter(|beginning| beginning.fits(&feature_names, transform));
     let warm = beginning.and_then(|beginning| beginning.in_units_of(&scaling));
     let effective = if warm.is_some() { stage.started() } else { stage.clone() };
-    let (start, rows) = ((&effective, warm.as_ref()), (x.view(), y.view(), &noise));
-    let (predictor, local_fit) = predictor(start, rows, &fold.train, key, resume, observer)?;
-    let rows = TrainingRows { x: x.view(), y: y.view(), noise: &noise, source: &fold.train };
+    let (start, rows) =
+        ((&effective, warm.as_ref()), FitRows { x: x.view(), y: y.view(), noise: &noise, span, kept: Some(&x) });
+    let (predictor, local_fit) = predictor(start, &rows, source, key, resume, observer)?;
+    let rows = TrainingRows { of: rows, source };
     let calibrated = calibrate(stage, &predictor, rows, &key.with("calibrate"), observer)?;
     let model = TrainedModel { feature_names, encoding, transform, scaling, predictor, local_fit, calibrated };
     Ok((model, summary))
@@ -84,12 +78,13 @@ pub fn fit(
 /// Trains on rows x: `[n, d]`, y: `[n]` on the training scale, which are these of the source.
 pub(super) fn predictor(
     (stage, warm): (&Train, Option<&WarmStart>),
-    (x_view, y_view, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+    rows: &FitRows<'_>,
     source: &[usize],
     key: &StreamKey,
     resume: Option<Checkpoint>,
     observer: &mut dyn Observer,
 ) -> Result<(Predictor, Option<LocalFit>), StageError> {
+    let FitRows { x: x_view, y: y_view, noise, .. } = rows.clone();
     let mut local_fit = None;
     let earlier = warm.and_then(|warm| warm.local.as_ref());
     let predictor = match stage.method {
@@ -107,11 +102,11 @@ pub(super) fn predictor(
             let options = stage.sparse(source)?;
             let mut gp = match warm {
                 Some(warm) => sparse::fit_from((x_view, y_view, noise), &options, warm, key, observer)?,
-                None => sparse::fit_with(x_view, y_view, noise, &options, key, observer)?,
+                None => sparse::fit_held(rows, &options, key, observer)?,
             };
             if let Some(options) = stage.local() {
-                let (rows, key) = ((x_view, y_view, noise), key.with("local"));
-                let (with, fit) = gp.with_local_from(rows, &options, earlier, &key, observer)?;
+                let key = key.with("local");
+                let (with, fit) = gp.with_local_from(rows.clone(), &options, earlier, &key, observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(gp.rows(), source);
@@ -119,10 +114,9 @@ pub(super) fn predictor(
         }
         Method::DeepGp | Method::Stride => {
             let options = stage.layered(stage.start(source)?);
-            let rows = (x_view, y_view, noise);
-            let mut gp = deep_gp::fit_from(rows, &options, warm, key, resume, observer)?;
+            let mut gp = deep_gp::fit_from(rows.clone(), &options, warm, key, resume, observer)?;
             if let Some(options) = stage.local() {
-                let (with, fit) = gp.with_local_from(rows, &options, earlier, &key.with("local"), observer)?;
+                let (with, fit) = gp.with_local_from(rows.clone(), &options, earlier, &key.with("local"), observer)?;
                 (gp, local_fit) = (with, Some(fit));
             }
             let source_rows = source_rows(&gp.parts().inducing, source);
@@ -131,18 +125,6 @@ pub(super) fn predictor(
         }
     };
     Ok((predictor, local_fit))
-}
-
-/// How the noise of these rows differs, on the training scale. Known noise is in the target's units: on another scale it is
-/// as much larger as that is steeper at the target.
-fn row_noise(table: &InputTable, rows: &[usize], (transform, scaling): (Option<Transform>, &Scaling)) -> RowNoise {
-    let variance = |row: &usize| {
-        let (std, y) = (table.noise_std.as_ref()?[*row], table.target.as_ref()?[*row]);
-        let slope = transform.map_or(1.0, |transform| transform.log_slope(y).exp());
-        Some((std * slope / scaling.target_std).powi(2))
-    };
-    let weights = table.weight.as_ref().map(|weights| weights.select(Axis(0), rows));
-    RowNoise::new(weights, rows.iter().map(variance).collect())
 }
 
 /// Training rows as rows of the source.

@@ -9,6 +9,7 @@ use crate::gp::GpError;
 use crate::gp::baseline::Baseline;
 use crate::gp::deep::{DeepGp, HiddenLayer};
 use crate::gp::exact::ExactGp;
+use crate::gp::fit_rows::FitRows;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::leave_one_out::LeaveOneOut;
 use crate::gp::linalg::Interrupt;
@@ -18,7 +19,7 @@ use crate::gp::random::StreamKey;
 use crate::gp::row_noise::RowNoise;
 use crate::gp::sparse::{SparseGp, SparseParts};
 use crate::store::{ModelFile, Tensor, Tensors};
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
+use ndarray::{Array1, Array2};
 use std::collections::BTreeMap;
 
 /// The tensor that holds the mean of what is known of the noise variance of training rows.
@@ -159,20 +160,18 @@ impl Predictor {
         }
     }
 
-    /// What is said of some of the rows x: `[n, d]`, y: `[n]` that it was trained on, each left out in its turn.
+    /// What is said of some of the rows that it was trained on, each left out in its turn.
     pub fn left_out(
         &self,
-        x: &ArrayView2<'_, f64>,
-        y: &ArrayView1<'_, f64>,
-        noise: &RowNoise,
+        rows: &FitRows<'_>,
         key: &StreamKey,
         interrupted: Interrupt<'_>,
     ) -> Result<LeaveOneOut, GpError> {
         match self {
             Self::Gp { gp, .. } => gp.left_out(interrupted),
-            Self::Sparse { gp, .. } => gp.left_out_with(x.view(), y.view(), noise, key),
-            Self::Deep { gp, .. } => gp.left_out_with(x.view(), y.view(), noise, key),
-            Self::Baseline(baseline) => baseline.left_out(x.view(), y.view(), noise, key),
+            Self::Sparse { gp, .. } => gp.left_out_with(rows.clone(), key),
+            Self::Deep { gp, .. } => gp.left_out_with(rows.clone(), key),
+            Self::Baseline(baseline) => baseline.left_out(rows.x, rows.y, rows.noise, key),
         }
     }
 

@@ -23,21 +23,31 @@ pub fn warnings(table: &InputTable, rows: &[usize]) -> Vec<String> {
         .filter(|(name, column)| !known(name) && is_constant(column.select(Axis(0), rows).view()))
         .map(|(name, _)| name.as_str())
         .collect();
-    let mut warnings = Vec::new();
-    if !constant.is_empty() {
-        let more = constant.len().saturating_sub(SHOWN);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let names = constant[..constant.len().min(SHOWN)].join(", ");
-        warnings.push(format!(
-            "constant in the training rows: {names}{more}; the model learns nothing from such features, and where they \
-             differ it guesses"
-        ));
-    }
+    let mut warnings: Vec<String> = said(&constant).into_iter().collect();
     let target = table.target.as_ref().filter(|target| is_constant(target.select(Axis(0), rows).view()));
     if target.is_some() && !table.quality.last().is_some_and(ColumnQuality::is_constant) {
         warnings.push("the target is constant in the training rows: there is nothing to learn from it".to_owned());
     }
     warnings
+}
+
+/// The same of columns that were found to be constant, where rows are not at hand.
+pub fn warnings_of(table: &InputTable, constant: &[usize]) -> Vec<String> {
+    let known = |place: &usize| table.quality.get(*place).is_some_and(ColumnQuality::is_constant);
+    let names = constant.iter().filter(|place| !known(place)).map(|place| table.feature_names[*place].as_str());
+    said(&names.collect::<Vec<_>>()).into_iter().collect()
+}
+
+fn said(constant: &[&str]) -> Option<String> {
+    (!constant.is_empty()).then(|| {
+        let more = constant.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = constant[..constant.len().min(SHOWN)].join(", ");
+        format!(
+            "constant in the training rows: {names}{more}; the model learns nothing from such features, and where they \
+             differ it guesses"
+        )
+    })
 }
 
 /// The same for every fold, before anything runs.

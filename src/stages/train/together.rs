@@ -7,11 +7,13 @@ use super::options::{Method, Train};
 use crate::gp::deep::Checkpoint;
 use crate::gp::inducing::Candidates;
 use crate::gp::observer::Observer;
-use crate::gp::team::{Comm, Team, TeamObserver, world};
+use crate::gp::team::{Comm, Team, TeamObserver, Traffic, world};
 use crate::stages::{Context, StageError};
 use crate::store::CheckpointFile;
+use crate::text;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What the processes of a job do next.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,9 +63,13 @@ pub fn refusal(stage: &Train) -> Option<String> {
 }
 
 /// The processes that train this together, if there are several; other methods are left to rank 0.
-fn team(stage: &Train) -> Option<Arc<Team>> {
+pub fn comm_of(stage: &Train) -> Option<&'static Arc<dyn Comm>> {
     let shares = matches!(stage.method, Method::SparseGp | Method::Stride);
-    world().filter(|_| shares).map(|comm| Team::new(Arc::clone(comm)))
+    world().filter(|_| shares)
+}
+
+fn team(stage: &Train) -> Option<Arc<Team>> {
+    comm_of(stage).map(|comm| Team::new(Arc::clone(comm)))
 }
 
 /// A fit on rank 0, with the other processes if there are any.
@@ -73,8 +79,8 @@ pub fn lead(
     (resume, file): (Option<Checkpoint>, Option<CheckpointFile>),
     key: &str,
     observer: &mut FitObserver<'_>,
-) -> Result<fit::FittedFold, StageError> {
-    let Some(team) = team(inputs.stage) else { return inputs.fit(resume, observer) };
+) -> Result<(fit::FittedFold, Option<String>), StageError> {
+    let Some(team) = team(inputs.stage) else { return Ok((inputs.fit(resume, observer)?, None)) };
     let comm = world().ok_or_else(|| StageError::Bug("a team without processes".to_owned()))?;
     let memory = observer.memory();
     let (case, stage) = (context.case.to_owned(), context.id.to_owned());
@@ -84,7 +90,16 @@ pub fn lead(
         comm.broadcast(&mut bytes);
     }
     let mut together = TeamObserver::new(&team, Some(observer), memory);
-    team.run(Ok(()), || inputs.fit(resume, &mut together))
+    let begun = Instant::now();
+    let fitted = team.run(Ok(()), || inputs.fit(resume, &mut together))?;
+    let Traffic { bytes, moving, waiting, calls } = team.traffic();
+    let said = format!(
+        "{}; {} sent in {calls} exchanges, {moving:.3} s of {:.3} s, and {waiting:.3} s of waiting for others",
+        inputs.held_rows(comm.size()),
+        text::bytes(bytes),
+        begun.elapsed().as_secs_f64(),
+    );
+    Ok((fitted, Some(said)))
 }
 
 /// The same on another process: everything that rank 0 keeps is left to it.
@@ -103,8 +118,7 @@ pub fn follow(
             return Err(StageError::Data { what, hint: "all processes must see the same files".to_owned() });
         }
         let resume = state.map(resumed).transpose()?;
-        let table = context.folds_of(&stage.input)?.source.table()?;
-        Ok((fit::FoldInputs::new(stage, context, table, fold)?, resume))
+        Ok((fit::FoldInputs::new(stage, context, fold)?, resume))
     };
     let (ready, prepared) = match prepare() {
         Ok(prepared) => (Ok(()), Some(prepared)),

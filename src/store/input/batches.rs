@@ -1,6 +1,7 @@
 //! Parquet files as batches of rows, and the columns of a batch in the types they are wanted in.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray as _, Float64Array, RecordBatch, RecordBatchReader as _, StringArray};
@@ -135,6 +136,10 @@ pub(super) struct Batches {
     advice: &'static str,
     next: usize,
     open: Option<(ParquetRecordBatchReader, u64)>,
+    /// Rows that are looked at, by file: from the first to the last that is wanted. None: all of them.
+    looks: Option<Vec<Range<u64>>>,
+    /// Where the rows of the open file end that are looked at.
+    end: u64,
 }
 
 impl Batches {
@@ -146,7 +151,24 @@ impl Batches {
         advice: &'static str,
     ) -> Result<Self, StoreError> {
         let identities = files.iter().map(InputFile::identity).collect::<Result<_, _>>()?;
-        Ok(Self { files, known: schema.files, identities, wanted, advice, next: 0, open: None })
+        Ok(Self { files, known: schema.files, identities, wanted, advice, next: 0, open: None, looks: None, end: 0 })
+    }
+
+    /// Looks only at row groups from the first of these rows of all files, in increasing order, to the last of each file.
+    pub(super) fn look_at(&mut self, rows: &[usize]) {
+        let mut first = 0;
+        let look = |file: &FileSummary| {
+            let end = first + file.rows;
+            let own = &rows
+                [rows.partition_point(|row| (*row as u64) < first)..rows.partition_point(|row| (*row as u64) < end)];
+            let look = match (own.first(), own.last()) {
+                (Some(low), Some(high)) => *low as u64 - first..*high as u64 + 1 - first,
+                _ => 0..0,
+            };
+            first = end;
+            look
+        };
+        self.looks = Some(self.known.iter().map(look).collect());
     }
 
     pub(super) fn known(&self) -> &[FileSummary] {
@@ -158,7 +180,8 @@ impl Batches {
         self.files[index].identity().is_ok_and(|identity| identity == self.identities[index])
     }
 
-    fn open_next(&self) -> Result<ParquetRecordBatchReader, StoreError> {
+    /// The rows of the next file, and the numbers of the first of them and of what comes after the last.
+    fn open_next(&self) -> Result<(ParquetRecordBatchReader, Range<u64>), StoreError> {
         let (file, known) = (&self.files[self.next], &self.known[self.next]);
         let reader = reader(&file.path).map_err(StoreError::vanished)?;
         if summary(file, &reader)? != *known {
@@ -169,8 +192,24 @@ impl Batches {
         let indices: Vec<usize> = wanted.map(|(index, _)| index).collect();
         let rows = rows_together(indices.len());
         let mask = ProjectionMask::roots(reader.builder.parquet_schema(), indices);
-        let builder = reader.builder.with_projection(mask).with_batch_size(rows);
-        guarded(|| builder.build()).map_err(|error| damaged(&file.path, &error))
+        let mut builder = reader.builder.with_projection(mask).with_batch_size(rows);
+        let mut range = 0..known.rows;
+        if let Some(look) = self.looks.as_ref().map(|looks| &looks[self.next]) {
+            let counts: Vec<u64> =
+                builder.metadata().row_groups().iter().map(|group| group.num_rows() as u64).collect();
+            let (mut groups, mut begin) = (Vec::new(), 0);
+            range = 0..0;
+            for (index, count) in counts.into_iter().enumerate() {
+                let end = begin + count;
+                if begin < look.end && end > look.start {
+                    range = if groups.is_empty() { begin..end } else { range.start..end };
+                    groups.push(index);
+                }
+                begin = end;
+            }
+            builder = builder.with_row_groups(groups);
+        }
+        Ok((guarded(|| builder.build()).map_err(|error| damaged(&file.path, &error))?, range))
     }
 
     /// The next rows; a file without rows gives a part without rows.
@@ -179,7 +218,11 @@ impl Batches {
             let index = self.next;
             let (mut batches, offset) = match self.open.take() {
                 Some(open) => open,
-                None => (self.open_next()?, 0),
+                None => {
+                    let (batches, range) = self.open_next()?;
+                    self.end = range.end;
+                    (batches, range.start)
+                }
             };
             let path = &self.files[index].path;
             // Half of a file that is being written looks damaged: what it is has to be said first.
@@ -195,7 +238,7 @@ impl Batches {
                 if !self.is_same(index) {
                     return Err(changed(&self.files[index]));
                 }
-                let promised = self.known[index].rows;
+                let promised = self.end;
                 if offset != promised {
                     let detail = format!("its footer promises {promised} rows, but it has {offset}");
                     return Err(StoreError::invalid(path, detail, "the file is damaged: write or copy it again"));

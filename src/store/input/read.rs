@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use arrow::array::AsArray as _;
+use arrow::array::{AsArray as _, UInt64Array};
+use arrow::compute::take_record_batch;
 use arrow::datatypes::DataType;
 use ndarray::{Array1, Array2};
 
@@ -55,6 +56,10 @@ pub struct InputTable {
     /// Columns that divide rows, each in the forms that were asked for.
     pub keys: Vec<(KeyColumn, KeyValues)>,
     pub row_count: usize,
+    /// Which rows of the input these are, in increasing order; none where they are all.
+    pub numbers: Option<Vec<usize>>,
+    /// Of an outline: a number for the features of each row, which are not kept.
+    pub outline: Option<Vec<u64>>,
     /// What the numeric columns hold: features in order, then the target.
     pub quality: Vec<ColumnQuality>,
 }
@@ -85,22 +90,74 @@ impl InputTable {
 
     /// The key of a row: its own, or its number when the input has no key column.
     pub fn key_text(&self, row: usize) -> String {
-        self.key.as_ref().and_then(|keys| keys.get(row).cloned()).unwrap_or_else(|| row.to_string())
+        self.key.as_ref().and_then(|keys| keys.get(row).cloned()).unwrap_or_else(|| self.number(row).to_string())
     }
+
+    /// The number of a row in the input.
+    pub fn number(&self, row: usize) -> usize {
+        self.numbers.as_ref().map_or(row, |numbers| numbers[row])
+    }
+
+    /// A number for the features of each row; that of other features is another one, as good as always.
+    pub fn identities(&self) -> Vec<u64> {
+        let all = || self.features.rows().into_iter().map(|row| identity(row.iter().copied())).collect();
+        self.outline.clone().unwrap_or_else(all)
+    }
+}
+
+fn identity(features: impl Iterator<Item = f64>) -> u64 {
+    // Zero has two signs and is one number.
+    features.fold(0, |state, value| mixed(state ^ (value + 0.0).to_bits()))
+}
+
+/// The last step of `splitmix64`, which tells all numbers apart.
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// What is kept of what is read.
+#[derive(Debug, Clone, Copy)]
+pub enum Keep<'a> {
+    All,
+    /// Everything but features and target, of which the quality is known then: what it takes to divide rows.
+    Outline,
+    /// These rows, in increasing order; what they lie between is not looked at.
+    Rows(&'a [usize]),
 }
 
 /// Reads the selected columns of these files.
 pub fn open(files: &[InputFile], selection: &Selection, policy: InvalidPolicy) -> Result<InputTable, StoreError> {
+    open_parts(files, selection, policy, Keep::All)
+}
+
+/// The same of a part of them.
+pub fn open_parts(
+    files: &[InputFile],
+    selection: &Selection,
+    policy: InvalidPolicy,
+    keep: Keep<'_>,
+) -> Result<InputTable, StoreError> {
     // Footers first, each file closed again: an input may have more files than a process may hold open.
     let schema = peek(files)?;
     let resolved = schema.resolve(selection)?;
-    let mut table = TableBuilder::with_room(&schema, &resolved)?;
+    let mut table = TableBuilder::with_room(&schema, &resolved, keep)?;
+    let starts: Vec<u64> =
+        schema.files.iter().scan(0, |sum, file| Some(std::mem::replace(sum, *sum + file.rows))).collect();
     let names = resolved.names().into_iter().map(str::to_owned).collect();
     let mut batches = Batches::new(files.to_vec(), schema, names, "leave this partition out of features and target")?;
-    while let Some(part) = batches.next_part()? {
-        table.add(&part, &resolved)?;
+    if let Keep::Rows(rows) = keep {
+        batches.look_at(rows);
     }
-    if policy == InvalidPolicy::Error {
+    while let Some(part) = batches.next_part()? {
+        let first = (starts[part.index] + part.offset) as usize;
+        if let Some(part) = table.chosen(part, first, keep)? {
+            table.add(&part, &resolved)?;
+        }
+    }
+    if policy == InvalidPolicy::Error && !matches!(keep, Keep::Rows(_)) {
         check_quality(&table.quality)?;
     }
     let source = |(file, known): (&InputFile, &FileSummary)| {
@@ -108,7 +165,7 @@ pub fn open(files: &[InputFile], selection: &Selection, policy: InvalidPolicy) -
         Ok(SourceFile { path, rows: known.rows, sha256, hive })
     };
     let sources = files.iter().zip(batches.known()).map(source).collect::<Result<_, StoreError>>()?;
-    table.finish(sources, resolved)
+    table.finish(sources, resolved, keep)
 }
 
 /// The table while it grows.
@@ -124,13 +181,19 @@ struct TableBuilder {
     extra: Vec<Vec<Option<String>>>,
     keys: Vec<KeyBuilder>,
     quality: Vec<ColumnQuality>,
+    outline: Option<Vec<u64>>,
 }
 
 impl TableBuilder {
     /// Memory for all rows at once; a footer may claim more rows than there can be.
-    fn with_room(schema: &InputSchema, resolved: &Resolved) -> Result<Self, StoreError> {
+    fn with_room(schema: &InputSchema, resolved: &Resolved, keep: Keep<'_>) -> Result<Self, StoreError> {
         let width = resolved.features.len();
-        let rows = usize::try_from(schema.rows()).unwrap_or(usize::MAX);
+        let rows = match keep {
+            Keep::All => usize::try_from(schema.rows()).unwrap_or(usize::MAX),
+            Keep::Outline => 0,
+            Keep::Rows(rows) => rows.len(),
+        };
+        let outline = matches!(keep, Keep::Outline).then(Vec::new);
         let mut features = Vec::new();
         let reserved = rows.checked_mul(width).is_some_and(|values| features.try_reserve_exact(values).is_ok());
         if !reserved {
@@ -145,13 +208,26 @@ impl TableBuilder {
         let extra = vec![Vec::new(); resolved.extra.len()];
         let keys = resolved.keys.iter().map(KeyBuilder::new).collect();
         let (target, weight, noise_std, key) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { rows: 0, features, readers, target, weight, noise_std, key, extra, keys, quality })
+        Ok(Self { rows: 0, features, readers, target, weight, noise_std, key, extra, keys, quality, outline })
+    }
+
+    /// The wanted rows of a part that begins with this row; none if there are none.
+    fn chosen<'p>(&self, part: FilePart<'p>, first: usize, keep: Keep<'_>) -> Result<Option<FilePart<'p>>, StoreError> {
+        let Keep::Rows(rows) = keep else { return Ok(Some(part)) };
+        let end = first + part.batch.num_rows();
+        let of_part = &rows[rows.partition_point(|row| *row < first)..rows.partition_point(|row| *row < end)];
+        if of_part.len() == part.batch.num_rows() {
+            return Ok(Some(part).filter(|part| part.batch.num_rows() > 0));
+        }
+        let places = UInt64Array::from_iter_values(of_part.iter().map(|row| (row - first) as u64));
+        let batch = take_record_batch(&part.batch, &places).map_err(|error| damaged(&part.file.path, &error))?;
+        Ok((!of_part.is_empty()).then_some(FilePart { batch, ..part }))
     }
 
     fn add(&mut self, part: &FilePart<'_>, resolved: &Resolved) -> Result<(), StoreError> {
         let rows = part.batch.num_rows();
         let width = resolved.features.len();
-        let start = self.features.len();
+        let start = if self.outline.is_some() { 0 } else { self.features.len() };
         self.features.resize(start + rows * width, f64::NAN);
         for (index, reader) in self.readers.iter_mut().enumerate() {
             let values = reader.read(part)?;
@@ -161,9 +237,14 @@ impl TableBuilder {
                 self.quality[index].note(value, part, row);
             }
         }
+        if let Some(outline) = &mut self.outline {
+            outline.extend(self.features.chunks_exact(width.max(1)).map(|row| identity(row.iter().copied())));
+        }
         if let Some(name) = &resolved.target {
             for (row, value) in part.numbers(name)?.iter().enumerate() {
-                self.target.push(value.unwrap_or(f64::NAN));
+                if self.outline.is_none() {
+                    self.target.push(value.unwrap_or(f64::NAN));
+                }
                 self.quality[width].note(value, part, row);
             }
         }
@@ -188,9 +269,12 @@ impl TableBuilder {
         Ok(())
     }
 
-    fn finish(self, files: Vec<SourceFile>, resolved: Resolved) -> Result<InputTable, StoreError> {
-        let shape = (self.rows, resolved.features.len());
-        let features = Array2::from_shape_vec(shape, self.features).map_err(|error| {
+    fn finish(self, files: Vec<SourceFile>, resolved: Resolved, keep: Keep<'_>) -> Result<InputTable, StoreError> {
+        let (shape, features) = match keep {
+            Keep::Outline => ((0, resolved.features.len()), Vec::new()),
+            Keep::All | Keep::Rows(_) => ((self.rows, resolved.features.len()), self.features),
+        };
+        let features = Array2::from_shape_vec(shape, features).map_err(|error| {
             let path = files.first().map_or(Path::new(""), |file| &file.path);
             damaged(path, &error)
         })?;
@@ -208,6 +292,8 @@ impl TableBuilder {
             extra: resolved.extra.into_iter().zip(self.extra).collect(),
             keys: self.keys.into_iter().map(KeyBuilder::finish).collect(),
             row_count: self.rows,
+            numbers: if let Keep::Rows(rows) = keep { Some(rows.to_vec()) } else { None },
+            outline: self.outline,
             quality: self.quality,
         })
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ndarray::{Array2, Axis};
+use ndarray::Array2;
 
-use super::{MonotoneMap, TrainingRows};
+use super::{ListedRows, MonotoneMap, TrainingRows};
 use crate::gp::GpError;
 use crate::gp::deep::design::Design;
 use crate::gp::deep::knots::Spot;
@@ -71,19 +71,12 @@ impl Factored {
 
 impl Anchors {
     pub fn new(design: &Design, rows: &TrainingRows, list: &[usize], jitter: f64) -> Result<Self, GpError> {
-        if list.is_empty() || list.iter().any(|row| *row >= rows.len()) {
-            return Err(GpError::shape(format!("{} anchors of hidden layers among {} rows", list.len(), rows.len())));
+        if list.is_empty() || list.iter().any(|row| *row >= rows.all()) {
+            return Err(GpError::shape(format!("{} anchors of hidden layers among {} rows", list.len(), rows.all())));
         }
-        let x = rows.x.select(Axis(0), list);
+        let ListedRows { x, start, spots } = rows.pick(list)?;
         let bottom = Arc::new(Factored::new(design.bottom(x.view())?, jitter)?);
-        Ok(Self {
-            start: rows.start().select(Axis(0), list),
-            spots: list.iter().filter_map(|row| rows.spots.get(*row).copied()).collect(),
-            rows: list.to_vec(),
-            x,
-            jitter,
-            bottom,
-        })
+        Ok(Self { rows: list.to_vec(), x, start, spots, jitter, bottom })
     }
 
     /// The covariance of the layer above `below`, or of the bottom layer.

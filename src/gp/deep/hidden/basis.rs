@@ -65,7 +65,7 @@ impl Basis {
             return Ok(Self::Recomputed { at, anchors });
         }
         let panels = PanelRows::filled((rows.len(), anchors), PANELS, |some, tile| {
-            let numbers: Vec<usize> = some.clone().collect();
+            let numbers = rows.numbers(some.clone());
             at.fill(design, rows.x.slice(s![some, ..]), &numbers, tile)
         });
         panels.map(Self::Held)
@@ -103,10 +103,16 @@ impl Basis {
         }
     }
 
-    /// At some training rows in any order, `[b, r]`.
-    pub fn list(&self, design: &Design, rows: &TrainingRows, list: &[usize]) -> Array2<f64> {
+    /// At some of all training rows in any order, `[b, r]`.
+    pub fn list(&self, design: &Design, rows: &TrainingRows, list: &[usize]) -> Result<Array2<f64>, GpError> {
+        let width = if matches!(self, Self::Knots(_)) { 0 } else { self.anchors() };
+        rows.span().gather(list, width, |own| Ok(self.list_held(design, rows, own)))
+    }
+
+    // At some of the rows that are held.
+    fn list_held(&self, design: &Design, rows: &TrainingRows, list: &[usize]) -> Array2<f64> {
         let (at, anchors) = match self {
-            Self::Knots(_) => return Array2::zeros((0, 0)),
+            Self::Knots(_) => return Array2::zeros((list.len(), 0)),
             Self::Held(panels) => return panels.select(list),
             Self::Recomputed { at, anchors } => (&**at, *anchors),
         };
@@ -115,7 +121,11 @@ impl Basis {
         let tiles: Vec<_> = all.axis_chunks_iter_mut(Axis(0), block).zip(list.chunks(block)).collect();
         tiles.into_par_iter().for_each(|(mut tile, some)| match some {
             [row] if at.by_blocks() => tile.assign(&self.range(design, rows, *row..row + 1)),
-            _ => or_not_a_number(tile, |tile| at.fill(design, rows.x.select(Axis(0), some).view(), some, tile)),
+            _ => or_not_a_number(tile, |tile| {
+                let first = rows.span().held().start;
+                let numbers: Vec<usize> = some.iter().map(|row| row + first).collect();
+                at.fill(design, rows.x.select(Axis(0), some).view(), &numbers, tile)
+            }),
         });
         all
     }
@@ -131,7 +141,7 @@ impl Basis {
 }
 
 fn fill(at: &dyn BasisAt, design: &Design, rows: &TrainingRows, some: Range<usize>, out: ArrayViewMut2<'_, f64>) {
-    let numbers: Vec<usize> = some.clone().collect();
+    let numbers = rows.numbers(some.clone());
     or_not_a_number(out, |out| at.fill(design, rows.x.slice(s![some, ..]), &numbers, out));
 }
 

@@ -65,22 +65,22 @@ impl HiddenLayers {
         start: &Hyper,
         (jitter, hold): (f64, bool),
     ) -> Result<Self, GpError> {
-        let list = representation.anchor_rows(rows.len(), inducing, pivots);
+        let list = representation.anchor_rows(rows.all(), inducing, pivots);
         let anchors = Anchors::new(design, rows, &list, jitter)?;
         let at = representation.basis(design, rows, &anchors, start)?;
         let basis = Arc::new(Basis::new(at, design, rows, list.len(), hold)?);
         Ok(Self { anchors, representation, basis })
     }
 
-    /// Training rows `first..end`, as [`HiddenLayers::forward`] takes them.
+    /// Training rows `first..end` of those that are held, as [`HiddenLayers::forward`] takes them.
     pub fn range<'a>(&self, design: &Design, rows: &'a TrainingRows, range: Range<usize>) -> SomeRows<'a> {
         let basis = self.basis.range(design, rows, range.clone());
         SomeRows::range(rows, basis, range)
     }
 
-    /// Some training rows, as [`HiddenLayers::forward`] takes them.
-    pub fn list<'a>(&self, design: &Design, rows: &TrainingRows, list: &[usize]) -> SomeRows<'a> {
-        SomeRows::list(rows, self.basis.list(design, rows, list), list)
+    /// Some of all training rows, as [`HiddenLayers::forward`] takes them.
+    pub fn list(&self, design: &Design, rows: &TrainingRows, list: &[usize]) -> Result<SomeRows<'static>, GpError> {
+        SomeRows::list(rows, self.basis.list(design, rows, list)?, list)
     }
 
     /// All layers at the anchors, from xi: one `[r, D]` per layer.

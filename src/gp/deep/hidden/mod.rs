@@ -44,7 +44,7 @@ pub use cross::CrossOptions;
 pub(super) use layers::{HiddenLayers, LayersAtRows, Prepared};
 pub(super) use linear::Linear;
 pub(super) use map::MonotoneMap;
-pub(super) use rows::{SomeRows, TrainingRows};
+pub(super) use rows::{ListedRows, SomeRows, TrainingRows};
 
 /// How hidden layers are represented.
 // Serde cannot refuse unknown options beside flattened ones; the schema does.

@@ -8,8 +8,10 @@ use rayon::prelude::*;
 use super::DeepGp;
 use super::component::Component;
 use crate::gp::GpError;
+use crate::gp::fit_rows::{FitRows, PickedRows};
 use crate::gp::kernel::{Kernel, ROW_TILE};
 use crate::gp::leave_one_out::{LeaveOneOut, left_out_places, left_out_rows};
+use crate::gp::linalg::Span;
 use crate::gp::neighbours::{
     GlobalParticle, LocalFit, LocalKernel, LocalOptions, LocalParts, Places, fit_local, kept_rows, noise_rule,
 };
@@ -37,23 +39,24 @@ impl DeepGp {
     }
 
     /// The same with noise that differs from row to row, and from where an earlier local layer ended.
-    pub fn with_local_from(
+    pub fn with_local_from<'d>(
         mut self,
-        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+        data: impl Into<FitRows<'d>>,
         options: &LocalOptions,
         earlier: Option<&LocalStart>,
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Self, LocalFit), GpError> {
         observer.phase(Phase::Local);
-        let kept = kept_rows(x.nrows(), options, key);
-        let (rows, targets, of_kept) = (x.select(Axis(0), &kept), y.select(Axis(0), &kept), noise.select(&kept));
+        let data = data.into();
+        let kept = kept_rows(data.all(), options, key);
+        let PickedRows { x: rows, y: targets, noise: of_kept } = data.pick(&kept)?;
         let particles: Vec<GlobalParticle> = self
             .components
             .iter()
             .map(|component| self.global_particle(component, (rows.view(), targets.view(), &of_kept)))
             .collect::<Result<_, _>>()?;
-        let noise = noise_rule(options, y, self.parts.hyper.noise, &of_kept);
+        let noise = noise_rule(options, (data.y, &data.span), self.parts.hyper.noise, &of_kept)?;
         let (parts, fit) = fit_local((rows.view(), &particles), options, earlier, (noise, &[]), key, observer)?;
         if fit.is_better() {
             self.parts.local = Some(parts);
@@ -87,7 +90,7 @@ impl DeepGp {
         let particles: Vec<GlobalParticle> = self.components.iter().map(particle).collect::<Result<_, GpError>>()?;
         let options = LocalOptions { kernel: LocalKernel::Given(kernel), ..*options };
         let of_kept = noise.select(&kept);
-        let noise = noise_rule(&options, y, self.parts.hyper.noise, &of_kept);
+        let noise = noise_rule(&options, (y, &Span::whole(y.len())), self.parts.hyper.noise, &of_kept)?;
         let (parts, _) = fit_local((rows.view(), &particles), &options, earlier, (noise, &unseen), key, observer)?;
         self.parts.local = Some(parts);
         self.measure_local()?;
@@ -104,19 +107,13 @@ impl DeepGp {
         y: ArrayView1<'_, f64>,
         key: &StreamKey,
     ) -> Result<LeaveOneOut, GpError> {
-        self.left_out_with(x, y, &RowNoise::default(), key)
+        self.left_out_with((x, y, &RowNoise::default()), key)
     }
 
     /// The same where rows differ in their noise.
-    pub fn left_out_with(
-        &self,
-        x: ArrayView2<'_, f64>,
-        y: ArrayView1<'_, f64>,
-        noise: &RowNoise,
-        key: &StreamKey,
-    ) -> Result<LeaveOneOut, GpError> {
-        let (rows, mut particles) = (left_out_rows(x.nrows(), key), Vec::with_capacity(self.components.len()));
-        let (x, y, noise) = (x.select(Axis(0), &rows), y.select(Axis(0), &rows), noise.select(&rows));
+    pub fn left_out_with<'d>(&self, data: impl Into<FitRows<'d>>, key: &StreamKey) -> Result<LeaveOneOut, GpError> {
+        let (data, mut particles) = (data.into(), Vec::with_capacity(self.components.len()));
+        let PickedRows { x, y, noise } = data.pick(&left_out_rows(data.all(), key))?;
         for component in &self.components {
             particles.push(match &component.local {
                 Some(local) if component.top.is_nothing() => local.left_out(&self.unseen)?,

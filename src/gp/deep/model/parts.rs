@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use ndarray::{Array2, Axis};
+use ndarray::Array2;
 
 use super::component::{Bottom, Component, Extension, UpperLayer};
 use super::{ChainDiagnostics, DeepParts, Design};
@@ -57,9 +57,9 @@ pub(super) fn of_fit(fit: &DeepFit<'_>) -> Result<DeepParts, GpError> {
         Some(knots) => drop(numbers.insert("knots".to_owned(), as_row(&knots.at))),
         None => drop(numbers.insert("anchors".to_owned(), fit.problem.hidden.anchors.x.clone())),
     }
-    let top_rows = if top.keeps_rows() { top.rows(fit.problem.rows.len(), &fit.problem.inducing) } else { Vec::new() };
+    let top_rows = if top.keeps_rows() { top.rows(fit.problem.rows.all(), &fit.problem.inducing) } else { Vec::new() };
     if top.keeps_rows() {
-        numbers.insert("top".to_owned(), fit.problem.rows.x.select(Axis(0), &top_rows));
+        numbers.insert("top".to_owned(), fit.problem.rows.pick(&top_rows)?.x);
     }
     let shared = top.shared_numbers(fit.problem.y.view(), &fit.problem.noise).into_iter();
     numbers.extend(shared.map(|(name, values)| (name.to_owned(), values)));
@@ -107,7 +107,7 @@ fn add_particle(
         }
     }
     if fit.problem.top.keeps_rows() {
-        let rows = hidden.list(&fit.problem.design, &fit.problem.rows, top_rows);
+        let rows = hidden.list(&fit.problem.design, &fit.problem.rows, top_rows)?;
         add("top", target.forward(&prepared, &rows, false)?.inputs);
     }
     fit.problem.top.numbers(&target, &prepared)?.into_iter().for_each(|(name, values)| add(name, values));

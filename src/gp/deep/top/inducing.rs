@@ -30,13 +30,14 @@ use crate::gp::deep::options::{Architecture, EmObjective};
 use crate::gp::deep::target::{DensityAt, Target};
 use crate::gp::deep::top_rows::{TopInputs, TopRows};
 use crate::gp::deep::warped::{Slopes, Warped};
+use crate::gp::fit_rows::FitRows;
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Covariance, Hyper, multiply_lanes, multiply_rows};
 use crate::gp::linalg::panels::Lane;
 use crate::gp::linalg::{Cholesky, Side, TILE, Triangle, dot, gemm_nt, solve_triangular, sum_rows, tiles};
 use crate::gp::sparse::{
     Level, PassSums, RowTotals, RowWeights, State, Sums, Whitening, factor_at, level_gradient, objective_of,
-    objective_with_noise,
+    objective_with_rows,
 };
 
 /// The name in model files.
@@ -61,12 +62,12 @@ fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError>
     let tile = target.forward(prepared, rows, true)?;
     let at_inducing = target.warped(rows, &tile)?;
     let lower = factor_at(&at_inducing, *level)?;
-    let (m, whitening) = (inducing.len(), Whitening::choose(lower.lower(), target.rows.len(), level.noise, penalty)?);
+    let (m, whitening) = (inducing.len(), Whitening::choose(lower.lower(), target.rows.all(), level.noise, penalty)?);
     let linear = target.hidden.linear(target.design, target.rows, prepared, target.hyper.lengths[0]);
     let (y, factors) = target.scaled();
     let weights = RowWeights { variance: target.hyper.variance, noise: level.noise, factors };
     let sums = sum_rows(
-        target.rows.len(),
+        target.rows.span(),
         m * m,
         || Sums::zeros(m, penalty),
         |chunk| {
@@ -96,7 +97,7 @@ fn solve(target: &Target<'_>, prepared: &Prepared) -> Result<SolvedTop, GpError>
         },
     )?;
     let sums = whitening.finish(lower.lower(), sums)?;
-    let totals = RowTotals::new(y, factors);
+    let totals = RowTotals::new(target.rows.span(), y, factors)?;
     let state = State::from_sums(inducing, at_inducing, (lower, sums), totals, *level, penalty)?;
     Ok(SolvedTop { state, at_inducing: tile, whitening })
 }
@@ -142,24 +143,24 @@ impl TopLayer for InducingTop {
                     solve_triangular(Side::LeftTransposed, state.lower(), inverse.view_mut())?;
                     linear_back.weigh_rows(weights, inverse.view());
                 }
-                sum_rows(target.rows.len(), size, zero, |chunk| {
+                sum_rows(target.rows.span(), size, zero, |chunk| {
                     let factors = factors.map(|factors| &factors[chunk.clone()]);
                     let part = linear_back.rows(chunk.clone(), y.slice(s![chunk]), factors);
                     Ok((target.hidden.linear_adjoints(target.design, part.weights), part.inducing))
                 })?
             }
-            _ => sum_rows(target.rows.len(), size, zero, |chunk| back.chunk(chunk))?,
+            _ => sum_rows(target.rows.span(), size, zero, |chunk| back.chunk(chunk))?,
         };
         by_inducing += &back.between_inducing()?;
         let adjoint = target.design.warped_back(at_inducing.inputs.view(), by_inducing, target.hyper.lengths[0]);
-        let at = (&target.inducing_rows, &at_inducing);
+        let at = (target.inducing_rows, &at_inducing);
         target.hidden.backward(target.design, prepared, at, adjoint, &mut adjoints)?;
         Ok((density(&state, target.objective), adjoints))
     }
 
     fn means(&self, target: &Target<'_>, prepared: &Prepared, rows: &[usize]) -> Result<Vec<f64>, GpError> {
         let state = solve(target, prepared)?.state;
-        let rows = target.hidden.list(target.design, target.rows, rows);
+        let rows = target.hidden.list(target.design, target.rows, rows)?;
         let covariance = target.warped(&rows, &target.forward(prepared, &rows, false)?)?;
         let mut k = Array2::zeros((covariance.len(), state.len()));
         covariance.tile(0, state.inducing(), k.view_mut())?;
@@ -179,8 +180,9 @@ impl TopLayer for InducingTop {
             let own = (held.noise, hyper.noise);
             let found = match inputs {
                 TopInputs::Held(inputs) => {
-                    let rows = (inputs.view(), held.y, held.noise);
-                    objective_with_noise(rows, design.kernel, hyper, inducing, jitter, held.penalty)?
+                    let span = held.span.clone();
+                    let rows = FitRows { kept: None, x: inputs.view(), y: held.y, noise: held.noise, span };
+                    objective_with_rows(&rows, design.kernel, hyper, inducing, jitter, held.penalty)?
                 }
                 TopInputs::Recomputed(tiles) => {
                     let covariance = TopRows::around_the_mean(tiles, hyper);
@@ -191,7 +193,7 @@ impl TopLayer for InducingTop {
         }
         let scaled = held.noise.scaled(held.y, hyper.noise);
         let y = scaled.as_ref().map_or(held.y, |scaled| scaled.y.view());
-        let covariance = inputs.covariance((design, held.x), hyper, scaled.as_ref())?;
+        let covariance = inputs.covariance((design, held.x, &held.span), hyper, scaled.as_ref())?;
         let state = State::with_penalty(&covariance, y, inducing, level, held.penalty)?;
         let (by_variance, by_noise) = level_gradient(&state, (&covariance, y), (held.noise, hyper.noise))?;
         let gradient = vec![by_variance, 0.0, by_noise];

@@ -10,7 +10,7 @@ mod neighbours;
 
 use std::fmt::Debug;
 
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, Axis};
+use ndarray::{Array1, Array2, ArrayView1, Axis};
 
 use super::hidden::{Adjoints, Prepared};
 use super::m_step::Held;
@@ -19,6 +19,7 @@ use super::target::{DensityAt, Target};
 use super::warped::Warped;
 use crate::gp::GpError;
 use crate::gp::exact::ExactOptions;
+use crate::gp::fit_rows::FitRows;
 use crate::gp::hyper::Evaluation;
 use crate::gp::inducing::Candidates;
 use crate::gp::kernel::{Covariance, Free, Hyper, Hyperparameters, Kernel};
@@ -105,15 +106,16 @@ impl Start {
     /// Hyper-parameters, inducing points and relative jitter of the stationary model that all chains start from.
     pub(super) fn fit(
         &self,
-        (x, y, noise): (ArrayView2<'_, f64>, ArrayView1<'_, f64>, &RowNoise),
+        data: &FitRows<'_>,
         penalty: Penalty,
         key: &StreamKey,
         observer: &mut dyn Observer,
     ) -> Result<(Hyper, Vec<usize>, f64), GpError> {
+        let FitRows { x, y, noise, .. } = data.clone();
         match self {
             Self::Sparse(options) => {
                 let options = SparseOptions { penalty, ..options.clone() };
-                let gp = crate::gp::sparse::fit_with(x, y, noise, &options, key, observer)?;
+                let gp = crate::gp::sparse::fit_held(data, &options, key, observer)?;
                 Ok((gp.hyper().clone(), gp.rows().to_vec(), gp.jitter() / gp.hyper().variance))
             }
             Self::Exact(options) => {

@@ -20,7 +20,7 @@ use crate::gp::deep::warped::Warped;
 use crate::gp::exact::{self, ExactOptions};
 use crate::gp::hyper::Evaluation;
 use crate::gp::kernel::{Hyper, Kernel, StationaryOptions};
-use crate::gp::linalg::{sum_rows, tiles};
+use crate::gp::linalg::{Span, sum_rows, tiles};
 use crate::gp::neighbours::{
     AdjointRoom, LocalKernel, LocalLikelihood, LocalOptions, NeighbourLists, Places, best_kernel, noise_rule,
 };
@@ -100,7 +100,7 @@ impl NeighbourStart {
         observer.phase(Phase::Neighbours);
         let places = Places { points: x.to_owned(), lengths: None };
         let count = self.top.neighbours as usize;
-        let noise = noise_rule(&self.predictions, y, start.noise, rows);
+        let noise = noise_rule(&self.predictions, (y, &Span::whole(y.len())), start.noise, rows)?;
         best_kernel(places, y, count, (self.top.kernel, noise), &key.with("neighbours.kernel"), observer)
     }
 }
@@ -173,7 +173,7 @@ impl TopLayer for NeighbourTop {
         let (sum, by_places) = density.with_adjoint(target.hyper, room)?;
         let adjoint = target.design.places_back(inputs, by_places);
         let zero = || target.hidden.adjoints(target.design);
-        let adjoints = sum_rows(target.rows.len(), zero().size(), zero, |chunk| {
+        let adjoints = sum_rows(target.rows.span(), zero().size(), zero, |chunk| {
             let mut adjoints = zero();
             for range in tiles(chunk) {
                 let rows = target.hidden.range(target.design, target.rows, range.clone());

@@ -2,7 +2,8 @@
 
 use super::{Fitter, LARGEST_VARIANCE, check_options};
 use crate::gp::GpError;
-use crate::gp::exact::{self, check_training, median_distance};
+use crate::gp::exact::{self, median_distance};
+use crate::gp::fit_rows::FitRows;
 use crate::gp::hyper::Settings;
 use crate::gp::inducing::{Choice, Member};
 use crate::gp::kernel::{Hyper, StationaryOptions};
@@ -25,7 +26,6 @@ pub fn fit_from(
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<SparseGp, GpError> {
-    noise.check(x.nrows())?;
     let x = x.as_standard_layout();
     let mut fitter = Fitter::begun((x.view(), y, noise), options, warm, key)?;
     let start = fitter.given.clone();
@@ -60,7 +60,8 @@ impl<'a> Fitter<'a> {
         warm: &WarmStart,
         key: &'a StreamKey,
     ) -> Result<Self, GpError> {
-        check_training(x, y)?;
+        let rows: FitRows<'a> = (x, y, noise).into();
+        rows.check()?;
         check_options(options, x.nrows())?;
         let StationaryOptions { ard, hyperparameters, .. } = options.stationary;
         let given = warm.hyper(&hyperparameters, if ard { x.ncols() } else { 1 });
@@ -70,7 +71,7 @@ impl<'a> Fitter<'a> {
         let distance = median_distance(x.select(Axis(0), &subset).view());
         let mut bounds = exact::soft_bounds(given.lengths.len(), distance, x.nrows());
         bounds.upper[0] = LARGEST_VARIANCE.ln();
-        Ok(Self { x, y, noise, options, key, free: hyperparameters.optimise, given, bounds, jitter: JITTER })
+        Ok(Self { rows, options, key, free: hyperparameters.optimise, given, bounds, jitter: JITTER })
     }
 
     // The points of an earlier model, as many as are asked for; a tenth of them may be exchanged.
@@ -85,8 +86,8 @@ impl<'a> Fitter<'a> {
             return Ok(rows.iter().map(|row| *row as usize).collect());
         }
         observer.phase(Phase::Select);
-        let count = (self.options.inducing.count as usize).min(self.y.len());
-        let mut rows = warm.inducing_rows(self.x);
+        let count = (self.options.inducing.count as usize).min(self.rows.all());
+        let mut rows = warm.inducing_rows(self.rows.x);
         rows.truncate(count);
         let scaled = self.scaled(hyper);
         let (covariance, y) = (self.covariance(hyper, scaled.as_ref())?, self.targets(scaled.as_ref()));
