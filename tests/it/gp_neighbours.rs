@@ -20,7 +20,11 @@ fn clouds(n: usize) -> Vec<(&'static str, Array2<f64>)> {
         column *= 10_f64.powi(2 - j as i32);
         column += 1000.0;
     });
+    // A few rows so far away that all others are one point beside them.
+    let mut outliers = normal_matrix(16, n, 6);
+    outliers.outer_iter_mut().step_by(997).for_each(|mut row| row *= 1e7);
     vec![
+        ("outliers", outliers),
         ("5 coordinates", normal_matrix(1, n, 5)),
         ("30 coordinates", normal_matrix(2, n, 30)),
         ("clustered", clustered),

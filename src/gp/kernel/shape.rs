@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::gp::linalg::{exp_in_place, scaled_exp_in_place};
+use crate::gp::linalg::{decay_with_distance, scaled_exp_in_place};
 
 /// The covariance function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,7 +118,7 @@ impl Shape for Matern12 {
     }
 
     fn covariances(self, variance: f64, r2: &mut [f64]) {
-        by_distance(1.0, |_| variance, r2);
+        decay_with_distance(r2, 1.0, variance, 0);
     }
 
     /// There is no derivative at 0, but its limit times r² is 0; so it is for points that are the same but for rounding, as a
@@ -143,7 +143,7 @@ impl Shape for Matern32 {
     }
 
     fn covariances(self, variance: f64, r2: &mut [f64]) {
-        by_distance(SQRT_3, |s| variance * (1.0 + s), r2);
+        decay_with_distance(r2, SQRT_3, variance, 1);
     }
 
     #[inline]
@@ -166,7 +166,7 @@ impl Shape for Matern52 {
     }
 
     fn covariances(self, variance: f64, r2: &mut [f64]) {
-        by_distance(SQRT_5, |s| variance * (1.0 + s + s * s / 3.0), r2);
+        decay_with_distance(r2, SQRT_5, variance, 2);
     }
 
     #[inline]
@@ -209,22 +209,6 @@ impl Shape for RationalQuadratic {
     #[inline]
     fn length_weight(self, k: f64, r2: f64) -> f64 {
         k / (1.0 + 0.5 * r2 / self.alpha)
-    }
-}
-
-/// factor(s) exp(−s) with s = scale·r, in place of many squared distances.
-fn by_distance(scale: f64, factor: impl Fn(f64) -> f64, r2: &mut [f64]) {
-    // As many as the first cache holds twice.
-    const PIECE: usize = 256;
-    let mut distances = [0.0; PIECE];
-    for values in r2.chunks_mut(PIECE) {
-        let s = &mut distances[..values.len()];
-        for (s, value) in s.iter_mut().zip(values.iter_mut()) {
-            *s = scale * value.sqrt();
-            *value = -*s;
-        }
-        exp_in_place(values);
-        values.iter_mut().zip(&*s).for_each(|(value, s)| *value *= factor(*s));
     }
 }
 

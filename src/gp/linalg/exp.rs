@@ -35,7 +35,7 @@ for_this_processor! {
     /// A value has the same result in every position.
     pub fn exp_in_place(values: &mut [f64]) {
         for value in values {
-            *value = if FUSED { polynomial::<FUSED>(*value) } else { value.exp() };
+            *value = exponential::<FUSED>(*value);
         }
     }
 }
@@ -48,6 +48,34 @@ for_this_processor! {
             *value = factor * if FUSED { decay::<FUSED>(x) } else { x.exp() };
         }
     }
+}
+
+for_this_processor! {
+    /// Replaces every squared distance by `factor` p(s) exp(−s) with s = `scale` times the distance, where p is 1, 1 + s or
+    /// 1 + s + s²/3, by its degree.
+    pub fn decay_with_distance(values: &mut [f64], scale: f64, factor: f64, degree: u32) {
+        // Three loops without a choice inside: roots and exponentials of many numbers are on their way at once.
+        match degree {
+            0 => values.iter_mut().for_each(|value| {
+                let s = scale * value.sqrt();
+                *value = exponential::<FUSED>(-s) * factor;
+            }),
+            1 => values.iter_mut().for_each(|value| {
+                let s = scale * value.sqrt();
+                *value = exponential::<FUSED>(-s) * (factor * (1.0 + s));
+            }),
+            _ => values.iter_mut().for_each(|value| {
+                let s = scale * value.sqrt();
+                *value = exponential::<FUSED>(-s) * (factor * (1.0 + s + s * s / 3.0));
+            }),
+        }
+    }
+}
+
+#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
+#[inline(always)]
+fn exponential<const FUSED: bool>(x: f64) -> f64 {
+    if FUSED { polynomial::<FUSED>(x) } else { x.exp() }
 }
 
 #[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]

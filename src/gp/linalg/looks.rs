@@ -1,37 +1,12 @@
-//! Squared distances in single precision, sixteen points side by side: the first look of a search for neighbours.
+//! Squared distances in whole numbers, sixteen points side by side: the first look of a search for neighbours.
 //!
-//! Where the processor has instructions for sixteen numbers at once, they are called by name: which of sixteen distances are
-//! small is one instruction there, and the compiler makes dozens of it. What is found does not depend on that: sums may be
-//! rounded in another order, and a search has room for rounding.
+//! Some neighbouring leaves are on a grid around their middle. A coordinate is then a number of 16 bits, a processor multiplies
+//! and adds 32 pairs of them at once, and half a squared distance is ½‖p‖² + ½‖q‖² − pᵀq, each half rounded down. These are
+//! whole numbers: every processor finds the same.
 
 use super::candidates::NearCandidates;
+use super::grids::{Asked, Coordinates, GridQuery, HalfNorms, LeafPoints, LookedAt, SIDE};
 use super::processor::for_this_processor;
-
-/// Points, or queries, that are looked at side by side.
-pub(crate) const SIDE: usize = 16;
-/// One coordinate of so many points.
-pub(crate) type Coordinates = [f32; SIDE];
-/// Coordinates after which a look tells whether the rest of a distance is needed. There are always whole looks: coordinates
-/// beyond the last are zero everywhere.
-pub(crate) const LOOK: usize = 8;
-/// So many coordinates of some points.
-pub(crate) type LookedAt = [Coordinates; LOOK];
-
-/// How many looks there are at points of so many coordinates.
-pub(crate) fn looks(d: usize) -> usize {
-    d.div_ceil(LOOK).max(1)
-}
-
-/// The points of a leaf, some side by side.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LeafPoints<'a> {
-    /// First coordinates, close together: most points are left out by them.
-    pub first: &'a [LookedAt],
-    /// The others, as many looks for each of the first.
-    pub others: &'a [LookedAt],
-    /// Their numbers; `u32::MAX` for what is not there.
-    pub ids: &'a [[u32; SIDE]],
-}
 
 for_this_processor! {
     /// The squared distances of sixteen points, coordinate by coordinate, to a box with these corners.
@@ -40,13 +15,26 @@ for_this_processor! {
         let (points, rest) = points.as_chunks::<2>();
         let (low, _) = low.as_chunks::<2>();
         let (high, _) = high.as_chunks::<2>();
-        debug_assert!(rest.is_empty(), "coordinates come in whole looks");
+        debug_assert!(rest.is_empty(), "coordinates come in pairs");
         for ((points, low), high) in points.iter().zip(low).zip(high) {
             add_outside::<FUSED>(&points[0], (low[0], high[0]), &mut even);
             add_outside::<FUSED>(&points[1], (low[1], high[1]), &mut odd);
         }
         std::array::from_fn(|i| even[i] + odd[i])
     }
+}
+
+/// The sum of some numbers in halves: the processor adds them side by side.
+pub(crate) fn total(values: &Coordinates) -> f32 {
+    let mut sums = *values;
+    let mut half = SIDE / 2;
+    while half > 0 {
+        for i in 0..half {
+            sums[i] += sums[i + half];
+        }
+        half /= 2;
+    }
+    sums[0]
 }
 
 #[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
@@ -56,152 +44,163 @@ fn add_outside<const FUSED: bool>(points: &Coordinates, (low, high): (f32, f32),
         let (below, above) = (low - points[i], points[i] - high);
         let out = if below > above { below } else { above };
         let out = if out > 0.0 { out } else { 0.0 };
-        sums[i] = add_square::<FUSED>(out, sums[i]);
+        sums[i] = if FUSED { out.mul_add(out, sums[i]) } else { out * out + sums[i] };
     }
 }
 
-#[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
-#[inline(always)]
-fn add_square<const FUSED: bool>(difference: f32, sum: f32) -> f32 {
-    if FUSED { difference.mul_add(difference, sum) } else { difference * difference + sum }
-}
-
-/// Puts the points of a leaf that may be among the nearest to the query into `near`.
-pub(crate) fn look(query: &[[f32; LOOK]], leaf: LeafPoints<'_>, near: &mut NearCandidates) {
+/// Puts the points of a leaf that may be among the nearest to the query into `near`; `false` if the query is too far from the
+/// leaf for its grid.
+pub(crate) fn look(query: &GridQuery, leaf: LeafPoints<'_>, near: &mut NearCandidates) -> bool {
+    if !query.is_near {
+        return false;
+    }
     #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx512f") {
+    if std::arch::is_x86_feature_detected!("avx512f")
+        && std::arch::is_x86_feature_detected!("avx512bw")
+        && std::arch::is_x86_feature_detected!("avx512vnni")
+    {
         #[expect(unsafe_code, reason = "a function for a processor that has these instructions")]
         // SAFETY: the processor was just asked whether it has them.
-        return unsafe { wide::look(query, leaf, near) };
+        unsafe {
+            wide::look(query, leaf, near);
+        }
+        return true;
     }
     look_anywhere(query, leaf, near);
+    true
 }
 
 for_this_processor! {
     // The same on any processor.
-    fn look_anywhere(query: &[[f32; LOOK]], leaf: LeafPoints<'_>, near: &mut NearCandidates) {
-        let Some((first, others)) = query.split_first() else { return };
-        for ((place, look), ids) in leaf.first.iter().enumerate().zip(leaf.ids) {
-            let mut sums = add_squares::<FUSED>(first, look, [0.0; SIDE]);
-            let mut within = near.within(&sums, ids);
-            for (query, look) in others.iter().zip(&leaf.others[place * others.len()..]) {
+    fn look_anywhere(query: &GridQuery, leaf: LeafPoints<'_>, near: &mut NearCandidates) {
+        let scale = query.scale;
+        let (Some((first, others)), [own, rest @ ..]) = (query.coordinates.split_first(), &query.norms[..]) else { return };
+        let limit = scale.limit(near);
+        for (place, look) in leaf.first.iter().enumerate() {
+            let mut sums = leaf.first_norms[place];
+            let mut known = *own;
+            add_products(first, look, &mut sums);
+            let mut within = near.within(&sums, limit - known, &leaf.ids[place]);
+            for (number, (asked, norm)) in others.iter().zip(rest).enumerate() {
                 if within == 0 {
                     break;
                 }
-                sums = add_squares::<FUSED>(query, look, sums);
-                within = near.within(&sums, ids);
+                let at = place * others.len() + number;
+                known += norm;
+                (0..SIDE).for_each(|i| sums[i] += leaf.other_norms[at][i]);
+                add_products(asked, &leaf.others[at], &mut sums);
+                within = near.within(&sums, limit - known, &leaf.ids[place]);
             }
-            near.add(within, &sums, ids);
+            if within != 0 {
+                let squares = std::array::from_fn(|i| scale.square(sums[i] + known));
+                near.add(within, &squares, scale.error + scale.step, &leaf.ids[place]);
+            }
         }
     }
 }
 
-// Some more coordinates; even and odd ones apart, so that one sum need not wait for the other.
 #[expect(clippy::inline_always, reason = "compiled for the instructions of the function it stands in")]
 #[inline(always)]
-fn add_squares<const FUSED: bool>(query: &[f32; LOOK], points: &LookedAt, mut even: Coordinates) -> Coordinates {
-    let mut odd = [0.0; SIDE];
-    for j in (0..LOOK).step_by(2) {
-        for i in 0..SIDE {
-            even[i] = add_square::<FUSED>(points[j][i] - query[j], even[i]);
-            odd[i] = add_square::<FUSED>(points[j + 1][i] - query[j + 1], odd[i]);
+fn add_products(query: &Asked, points: &LookedAt, sums: &mut HalfNorms) {
+    for (asked, points) in query.iter().zip(points) {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let (a, b) = (i32::from(points[2 * i]), i32::from(points[2 * i + 1]));
+            *sum += a * i32::from(asked[0]) + b * i32::from(asked[1]);
         }
     }
-    std::array::from_fn(|i| even[i] + odd[i])
 }
 
-/// Sixteen numbers in one register.
+/// Thirty-two pairs in one register.
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::{
-        __m512, __m512i, _CMP_LE_OQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cmplt_epu32_mask,
-        _mm512_cmpneq_epi32_mask, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_compress_epi32,
-        _mm512_maskz_compress_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
-        _mm512_storeu_si512, _mm512_sub_ps,
+        __m512, __m512i, _mm512_add_epi32, _mm512_cmple_epi32_mask, _mm512_cmplt_epu32_mask, _mm512_cmpneq_epi32_mask,
+        _mm512_cvtepi32_ps, _mm512_dpwssd_epi32, _mm512_loadu_si512, _mm512_maskz_compress_epi32,
+        _mm512_maskz_compress_ps, _mm512_max_epi32, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_storeu_ps,
+        _mm512_storeu_si512,
     };
 
-    use super::{LOOK, LeafPoints, LookedAt, NearCandidates, SIDE};
+    use super::{Asked, GridQuery, LeafPoints, LookedAt, NearCandidates, SIDE};
+    use crate::gp::linalg::grids::BLOCKS;
 
-    /// Blocks of points whose first looks do not wait for each other.
-    const BLOCKS: usize = 4;
-
-    #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) fn look(query: &[[f32; LOOK]], leaf: LeafPoints<'_>, near: &mut NearCandidates) {
-        let Some((first, others)) = query.split_first() else { return };
-        for start in (0..leaf.first.len()).step_by(BLOCKS) {
-            let blocks = BLOCKS.min(leaf.first.len() - start);
-            let mut sums = [_mm512_setzero_ps(); BLOCKS];
-            for (j, coordinate) in first.iter().enumerate() {
-                let coordinate = _mm512_set1_ps(*coordinate);
-                for (block, sums) in sums.iter_mut().enumerate() {
-                    let points = &leaf.first[start + block.min(blocks - 1)];
-                    let difference = _mm512_sub_ps(load(&points[j]), coordinate);
-                    *sums = _mm512_fmadd_ps(difference, difference, *sums);
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni,popcnt")]
+    pub(super) fn look(query: &GridQuery, leaf: LeafPoints<'_>, near: &mut NearCandidates) {
+        let scale = query.scale;
+        let (Some((first, others)), [own, ..]) = (query.coordinates.split_first(), &query.norms[..]) else {
+            return;
+        };
+        let limit = scale.limit(near);
+        let all = query.norm;
+        let (below, except) = near.among();
+        let (below, except) = (_mm512_set1_epi32(below.cast_signed()), _mm512_set1_epi32(except.cast_signed()));
+        let (leaves, _) = leaf.first.as_chunks::<BLOCKS>();
+        let (norms, _) = leaf.first_norms.as_chunks::<BLOCKS>();
+        for ((number, points), norms) in leaves.iter().enumerate().zip(norms) {
+            let start = number * BLOCKS;
+            let mut sums: [__m512i; BLOCKS] = std::array::from_fn(|block| load(&norms[block]));
+            for (pair, asked) in first.iter().enumerate() {
+                let asked = both(*asked);
+                for (sums, points) in sums.iter_mut().zip(points) {
+                    *sums = _mm512_dpwssd_epi32(*sums, load_pairs(&points[pair]), asked);
                 }
             }
-            let limit = _mm512_set1_ps(near.limit());
             // All masks first: what follows is then one loop over the blocks that have a point, and seldom guessed wrong.
+            let bound = _mm512_set1_epi32(limit - own);
             let mut left = 0_u32;
-            for (block, sums) in sums.iter().enumerate().take(blocks) {
-                left |= u32::from(_mm512_cmp_ps_mask::<_CMP_LE_OQ>(*sums, limit) != 0) << block;
+            for (block, sums) in sums.iter().enumerate() {
+                left |= u32::from(_mm512_cmple_epi32_mask(*sums, bound) != 0) << block;
             }
+            let bound = _mm512_set1_epi32(limit - all);
             while left != 0 {
                 let block = left.trailing_zeros() as usize % BLOCKS;
                 left &= left - 1;
-                let place = start + block;
-                let sums = add_others(others, &leaf.others[place * others.len()..], sums[block]);
-                let ids = load_ids(&leaf.ids[place]);
-                let (below, except) = near.among();
-                let within = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(sums, limit)
-                    & _mm512_cmplt_epu32_mask(ids, _mm512_set1_epi32(below.cast_signed()))
-                    & _mm512_cmpneq_epi32_mask(ids, _mm512_set1_epi32(except.cast_signed()));
+                let at = start + block;
+                let mut sum = sums[block];
+                let behind = at * others.len()..(at + 1) * others.len();
+                let norms = &leaf.other_norms[behind.clone()];
+                for ((asked, points), norms) in others.iter().zip(&leaf.others[behind]).zip(norms) {
+                    sum = add_products(asked, points, _mm512_add_epi32(sum, load(norms)));
+                }
+                let ids = load_ids(&leaf.ids[at]);
+                let within = _mm512_cmple_epi32_mask(sum, bound)
+                    & _mm512_cmplt_epu32_mask(ids, below)
+                    & _mm512_cmpneq_epi32_mask(ids, except);
                 if within != 0 {
-                    let distances = store(_mm512_maskz_compress_ps(within, sums));
-                    let ids = store_ids(_mm512_maskz_compress_epi32(within, ids));
-                    near.push(within.count_ones() as usize, &distances, &ids);
+                    let half = _mm512_max_epi32(_mm512_add_epi32(sum, _mm512_set1_epi32(all)), _mm512_set1_epi32(0));
+                    let twice = _mm512_add_epi32(_mm512_add_epi32(half, half), _mm512_set1_epi32(1));
+                    let squares = _mm512_mul_ps(_mm512_cvtepi32_ps(twice), _mm512_set1_ps(scale.step * scale.step));
+                    let squares = store_floats(_mm512_maskz_compress_ps(within, squares));
+                    let ids = store(_mm512_maskz_compress_epi32(within, ids));
+                    near.push(within.count_ones() as usize, &squares, scale.error + scale.step, &ids);
                 }
             }
         }
     }
 
-    // The other looks: four sums, of which none waits for another.
-    #[target_feature(enable = "avx512f")]
+    // One more look: two sums, of which none waits for the other.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     #[inline]
-    fn add_others(query: &[[f32; LOOK]], points: &[LookedAt], mut a: __m512) -> __m512 {
-        let (mut b, mut c, mut d) = (_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps());
-        for (query, points) in query.iter().zip(points) {
-            for j in (0..LOOK).step_by(4) {
-                a = add_square(&points[j], query[j], a);
-                b = add_square(&points[j + 1], query[j + 1], b);
-                c = add_square(&points[j + 2], query[j + 2], c);
-                d = add_square(&points[j + 3], query[j + 3], d);
-            }
+    fn add_products(query: &Asked, points: &LookedAt, sum: __m512i) -> __m512i {
+        let (mut even, mut odd) = (sum, _mm512_set1_epi32(0));
+        for pair in (0..query.len()).step_by(2) {
+            even = _mm512_dpwssd_epi32(even, load_pairs(&points[pair]), both(query[pair]));
+            odd = _mm512_dpwssd_epi32(odd, load_pairs(&points[pair + 1]), both(query[pair + 1]));
         }
-        _mm512_add_ps(_mm512_add_ps(a, b), _mm512_add_ps(c, d))
+        _mm512_add_epi32(even, odd)
+    }
+
+    // A pair of the query beside every point.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn both([a, b]: [i16; 2]) -> __m512i {
+        _mm512_set1_epi32((u32::from(a.cast_unsigned()) | u32::from(b.cast_unsigned()) << 16).cast_signed())
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn add_square(points: &[f32; SIDE], coordinate: f32, sums: __m512) -> __m512 {
-        let difference = _mm512_sub_ps(load(points), _mm512_set1_ps(coordinate));
-        _mm512_fmadd_ps(difference, difference, sums)
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn load(values: &[f32; SIDE]) -> __m512 {
+    fn load(values: &[i32; SIDE]) -> __m512i {
         #[expect(unsafe_code, reason = "reading a register is by address")]
-        // SAFETY: there are sixteen numbers.
-        unsafe {
-            _mm512_loadu_ps(values.as_ptr())
-        }
-    }
-
-    #[target_feature(enable = "avx512f")]
-    #[inline]
-    fn load_ids(values: &[u32; SIDE]) -> __m512i {
-        #[expect(unsafe_code, reason = "reading a register is by address")]
-        // SAFETY: there are sixteen numbers.
+        // SAFETY: there are sixteen numbers of 32 bits.
         unsafe {
             _mm512_loadu_si512(values.as_ptr().cast())
         }
@@ -209,10 +208,30 @@ mod wide {
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn store(register: __m512) -> [f32; SIDE] {
+    fn load_pairs(values: &[i16; 2 * SIDE]) -> __m512i {
+        #[expect(unsafe_code, reason = "reading a register is by address")]
+        // SAFETY: there are 32 numbers of 16 bits.
+        unsafe {
+            _mm512_loadu_si512(values.as_ptr().cast())
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn load_ids(values: &[u32; SIDE]) -> __m512i {
+        #[expect(unsafe_code, reason = "reading a register is by address")]
+        // SAFETY: there are sixteen numbers of 32 bits.
+        unsafe {
+            _mm512_loadu_si512(values.as_ptr().cast())
+        }
+    }
+
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    fn store_floats(register: __m512) -> [f32; SIDE] {
         let mut values = [0.0; SIDE];
         #[expect(unsafe_code, reason = "writing a register is by address")]
-        // SAFETY: there is room for sixteen numbers.
+        // SAFETY: there is room for sixteen numbers of 32 bits.
         unsafe {
             _mm512_storeu_ps(values.as_mut_ptr(), register);
         }
@@ -221,10 +240,10 @@ mod wide {
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    fn store_ids(register: __m512i) -> [u32; SIDE] {
+    fn store(register: __m512i) -> [u32; SIDE] {
         let mut values = [0; SIDE];
         #[expect(unsafe_code, reason = "writing a register is by address")]
-        // SAFETY: there is room for sixteen numbers.
+        // SAFETY: there is room for sixteen numbers of 32 bits.
         unsafe {
             _mm512_storeu_si512(values.as_mut_ptr().cast(), register);
         }
@@ -233,50 +252,5 @@ mod wide {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Numbers that look random, the same every time.
-    fn numbers(count: usize) -> impl Iterator<Item = f32> {
-        (0..count as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f32 / (1 << 24) as f32)
-    }
-
-    #[test]
-    fn both_ways_to_look_find_what_a_plain_loop_finds() {
-        for (d, blocks) in [(3, 1), (8, 5), (30, 8), (33, 4)] {
-            let points: Vec<Vec<f32>> =
-                numbers(blocks * SIDE * d).collect::<Vec<_>>().chunks(d).map(<[f32]>::to_vec).collect();
-            let at = |block: usize, i: usize, j: usize| points[block * SIDE + i].get(j).copied().unwrap_or(0.0);
-            let part = |block: usize, look: usize| -> LookedAt {
-                std::array::from_fn(|j| std::array::from_fn(|i| at(block, i, look * LOOK + j)))
-            };
-            let first: Vec<LookedAt> = (0..blocks).map(|block| part(block, 0)).collect();
-            let others: Vec<LookedAt> = (0..blocks)
-                .flat_map(|block| (1..looks(d)).map(move |look| (block, look)))
-                .map(|(b, l)| part(b, l))
-                .collect();
-            let ids: Vec<[u32; SIDE]> =
-                (0..blocks).map(|block| std::array::from_fn(|i| (block * SIDE + i) as u32)).collect();
-            let query: Vec<[f32; LOOK]> = (0..looks(d))
-                .map(|look| std::array::from_fn(|j| if look * LOOK + j < d { 0.4 } else { 0.0 }))
-                .collect();
-            let leaf = LeafPoints { first: &first, others: &others, ids: &ids };
-            let distance = |point: &Vec<f32>| point.iter().map(|x| (x - 0.4) * (x - 0.4)).sum::<f32>();
-            let mut all: Vec<(f32, u32)> = points.iter().map(distance).zip(0..).collect();
-            all.retain(|(_, id)| *id < 70 && *id != 7);
-            all.sort_by(|a, b| a.0.total_cmp(&b.0));
-            for count in [1, 5, 200] {
-                let wanted: Vec<u32> = all.iter().take(count).map(|(_, id)| *id).collect();
-                for way in [look, look_anywhere] {
-                    let mut near = NearCandidates::default();
-                    near.clear(count, (70, 7), 0.0, d, 0.0);
-                    way(&query, leaf, &mut near);
-                    near.keep_nearest(0);
-                    assert!(wanted.iter().all(|id| near.ids().contains(id)), "{d} {count}: {:?}", near.ids());
-                    assert!(near.ids().len() <= wanted.len() + 3, "{d} {count}: {:?}", near.ids());
-                    assert!(near.ids().iter().all(|id| *id < 70 && *id != 7));
-                }
-            }
-        }
-    }
-}
+#[path = "looks_tests.rs"]
+mod tests;

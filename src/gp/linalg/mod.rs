@@ -6,8 +6,11 @@
 mod blas;
 mod candidates;
 mod cholesky;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod eights;
 mod exp;
 mod gram;
+pub(crate) mod grids;
 mod kernels;
 pub(crate) mod looks;
 pub(crate) mod panels;
@@ -23,6 +26,7 @@ pub(crate) use blas::{eigen, eigenvectors};
 pub(crate) use candidates::NearCandidates;
 pub use cholesky::{Cholesky, Interrupt, JITTER_FIRST, JITTER_LAST, NEVER, go_on, raised};
 pub(crate) use cholesky::{for_row_blocks, mirror_lower};
+pub(crate) use exp::decay_with_distance;
 pub use exp::{exp_in_place, scaled_exp_in_place};
 pub(crate) use gram::{Cross, Gram, clear_missing};
 pub use kernels::{KERNELS_VARIABLE, better_kernels, blas_version, kernels};

@@ -52,9 +52,9 @@ pub(crate) fn multiply_add<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
 }
 
 /// Asks for values that are needed soon to be brought into the first cache.
-pub(crate) fn prefetch(values: &[[f64; 8]]) {
+pub(crate) fn prefetch(values: &[f64]) {
     #[cfg(target_arch = "x86_64")]
-    for line in values {
+    for line in values.chunks(8) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         #[expect(unsafe_code, reason = "there is no other way to say this to the processor")]
         // SAFETY: it is a hint; nothing is read or written, and no address can be wrong.

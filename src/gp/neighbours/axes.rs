@@ -3,7 +3,10 @@
 use ndarray::{Array2, ArrayView1, ArrayView2};
 
 use crate::gp::GpError;
-use crate::gp::linalg::{add_gram, eigenvectors, gemm_nt};
+use crate::gp::linalg::{add_gram, eigenvectors, for_this_processor, gemm_nt, multiply_add};
+
+/// What the coordinates that boxes do not have may hold of the spread.
+const BEYOND_BOXES: f64 = 0.05;
 
 /// The principal axes of points: `[n, D]` around their centre, as rows, the one with the largest spread first.
 pub(super) fn principal_axes(points: ArrayView2<'_, f64>, centre: &[f64]) -> Result<Array2<f64>, GpError> {
@@ -38,4 +41,27 @@ pub(super) fn spreads(points: ArrayView2<'_, f64>, ids: &[u32]) -> Vec<f64> {
         }
     }
     spread
+}
+
+for_this_processor! {
+    /// A query in the coordinates of the axes, which are given as columns, row by row.
+    pub(super) fn turn_one(query: &[f64], centre: &[f64], axes: &[f64], turned: &mut [f64]) {
+        let d = turned.len();
+        for (j, (value, centre)) in query.iter().zip(centre).enumerate() {
+            let from_centre = value - centre;
+            for (turned, axis) in turned.iter_mut().zip(&axes[j * d..][..d]) {
+                *turned = multiply_add::<FUSED>(*axis, from_centre, *turned);
+            }
+        }
+    }
+}
+
+/// How many of the first coordinates hold nearly all of the spread, in steps of eight.
+pub(super) fn boxed(points: ArrayView2<'_, f64>) -> usize {
+    const STEP: usize = 8;
+    let spread = spreads(points, &(0..points.nrows() as u32).collect::<Vec<_>>());
+    let beyond = |from: usize| spread.iter().skip(from).sum::<f64>();
+    let most = spread.len().div_ceil(STEP).max(1);
+    let enough = (1..most).find(|steps| beyond(steps * STEP) <= BEYOND_BOXES * beyond(0));
+    enough.unwrap_or(most) * STEP
 }

@@ -15,7 +15,7 @@ use std::f64::consts::TAU;
 
 use ndarray::ArrayView2;
 
-use super::lanes::{backward, factor, forward, from_lanes, pairs, pull_points, squared_distances, to_lanes};
+use super::lanes::{backward, factor, forward, from_lanes, multiply, pairs, pull_points, squared_distances, to_lanes};
 use crate::gp::GpError;
 use crate::gp::kernel::{Hyper, Kernel};
 use crate::gp::linalg::panels::{LANES, Lane};
@@ -187,7 +187,7 @@ impl Conditional {
         let (k, d) = (self.k, self.d);
         squared_distances(&self.points, d, &mut self.r2);
         let rate = hyper.lengths[0].powi(-2);
-        self.r2.iter_mut().flatten().for_each(|r2| *r2 *= rate);
+        multiply(self.r2.as_flattened_mut(), rate);
         if self.local {
             by_lengths(&self.lengths, |a, b, pair| {
                 self.r2[pair] = zip3(&self.r2[pair], a, b, |r2, a, b| 2.0 * r2 / (a * a + b * b));

@@ -2,6 +2,8 @@
 //!
 //! A symmetric matrix is given by its pairs i > j, row after row, and its diagonal; a triangular one by its rows.
 
+#[cfg(target_arch = "x86_64")]
+use crate::gp::linalg::eights;
 use crate::gp::linalg::panels::{LANES, Lane};
 use crate::gp::linalg::{for_this_processor, multiply_add};
 
@@ -10,9 +12,17 @@ pub const fn pairs(sites: usize) -> usize {
     sites * (sites - 1) / 2
 }
 
+/// Squared distances of all pairs i > j of some points of d coordinates, into out.
+pub fn squared_distances(points: &[Lane], d: usize, out: &mut [Lane]) {
+    #[cfg(target_arch = "x86_64")]
+    if eights::squared_distances(points, d, out) {
+        return;
+    }
+    plain_distances(points, d, out);
+}
+
 for_this_processor! {
-    /// Squared distances of all pairs i > j of some points of d coordinates, into out.
-    pub fn squared_distances(points: &[Lane], d: usize, out: &mut [Lane]) {
+    fn plain_distances(points: &[Lane], d: usize, out: &mut [Lane]) {
         // So many sums at once, for two sites: one alone waits for each of its additions, and what is read serves both.
         const SIDE: usize = 4;
         let sites = points.len() / d.max(1);
@@ -49,10 +59,18 @@ for_this_processor! {
     }
 }
 
+/// The Cholesky factor of the matrix with these pairs and this diagonal, row after row; the inverse of its diagonal stands
+/// on the diagonal. `false` if there is none.
+pub fn factor(cov: &[Lane], diagonal: &[Lane], out: &mut [Lane]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(is_positive) = eights::factor(cov, diagonal, out) {
+        return is_positive;
+    }
+    plain_factor(cov, diagonal, out)
+}
+
 for_this_processor! {
-    /// The Cholesky factor of the matrix with these pairs and this diagonal, row after row; the inverse of its diagonal stands
-    /// on the diagonal. `false` if there is none.
-    pub fn factor(cov: &[Lane], diagonal: &[Lane], out: &mut [Lane]) -> bool {
+    fn plain_factor(cov: &[Lane], diagonal: &[Lane], out: &mut [Lane]) -> bool {
         const SIDE: usize = 4;
         let n = diagonal.len();
         let at = |i: usize| pairs(i + 1);
@@ -180,6 +198,15 @@ for_this_processor! {
 }
 
 for_this_processor! {
+    /// Multiplies all values by a number.
+    pub fn multiply(values: &mut [f64], by: f64) {
+        for value in values {
+            *value *= by;
+        }
+    }
+}
+
+for_this_processor! {
     /// Eight rows of numbers side by side, entry by entry.
     pub fn to_lanes(rows: &[&[f64]; LANES], out: &mut [Lane]) {
         let rows = rows.map(|row| &row[..out.len()]);
@@ -212,6 +239,35 @@ for_this_processor! {
         for (j, lane) in lanes.iter().enumerate().skip(whole) {
             for (i, value) in lane.iter().enumerate() {
                 rows[i * n + j] = *value;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_processors_round_every_number_as_the_plain_form_does() {
+        for (sites, d) in [(1, 3), (2, 1), (4, 7), (5, 2), (9, 30), (41, 30), (42, 8), (43, 5), (44, 1)] {
+            let value = |i: usize| (i as f64 * 0.7).sin();
+            let points: Vec<Lane> = (0..sites * d).map(|i| std::array::from_fn(|x| value(8 * i + x))).collect();
+            let mut found = [vec![[0.0; LANES]; pairs(sites)], vec![[0.0; LANES]; pairs(sites)]];
+            squared_distances(&points, d, &mut found[0]);
+            plain_distances(&points, d, &mut found[1]);
+            assert_eq!(found[0], found[1], "{sites} sites, {d} coordinates");
+            let cov: Vec<Lane> = found[0].iter().map(|r2| r2.map(|r2| (-r2 / d as f64).exp())).collect();
+            for noise in [1e-3, -1.0, f64::NAN] {
+                // What is asked of one row alone must show, too.
+                let own =
+                    |i: usize| std::array::from_fn(|x| if i + 1 == sites && x == 5 { 1.0 + noise } else { 1.001 });
+                let diagonal: Vec<Lane> = (0..sites).map(own).collect();
+                let mut found = [vec![[0.0; LANES]; pairs(sites + 1)], vec![[0.0; LANES]; pairs(sites + 1)]];
+                let is_there = factor(&cov, &diagonal, &mut found[0]);
+                assert_eq!(plain_factor(&cov, &diagonal, &mut found[1]), is_there, "{sites} sites, noise {noise}");
+                assert_eq!(is_there, noise > 0.0, "{sites} sites, noise {noise}");
+                assert!(!is_there || found[0] == found[1], "{sites} sites");
             }
         }
     }

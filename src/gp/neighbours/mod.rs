@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `search`, `axes` | the nearest of many points, exactly; the first look, in single precision, is in `linalg::looks` |
+//! | `search`, `axes`, `exact` | the nearest of many points, exactly; the first look, in whole numbers, is in `linalg::looks` |
 //! | `lists` | who is whose neighbour: among earlier rows, or among all others |
 //! | `conditional`, `lanes` | rows given their neighbours, eight side by side, with derivatives |
 //! | `likelihood` | the sum over many rows |
@@ -10,6 +10,7 @@
 
 mod axes;
 mod conditional;
+mod exact;
 mod fit;
 mod lanes;
 mod layer;

@@ -2,25 +2,28 @@
 //!
 //! Points are turned to their principal axes and cut in halves, along the axis in which they spread most, until a leaf holds
 //! some dozen of them. Every node knows the box around its points, and a search leaves out the nodes whose box is farther
-//! away than the neighbours it has. All this is in single precision, with room for its rounding, and only says which points
-//! may be among the nearest: what counts is the distance of the points as they were given, computed pair by pair in one fixed
-//! order, and then the number of the point. So neighbours do not depend on how points are cut, on other queries or on threads.
+//! away than the neighbours it has. Boxes are in single precision and the points of a leaf in whole numbers, both with room for
+//! their rounding, and only say which points may be among the nearest: what counts is the distance of the points as they were
+//! given, computed pair by pair in one fixed order, and then the number of the point. So neighbours do not depend on how points
+//! are cut, on other queries or on threads.
 //!
 //! Sixteen queries go down the tree together: what lies near one of them is looked at by its neighbours while it is in the
 //! cache. They are best taken in [`NeighbourIndex::near_order`].
 
 use ndarray::{Array2, ArrayView2};
 
-use super::axes::{principal_axes, spreads, turn};
+use super::axes::{boxed, principal_axes, spreads, turn, turn_one};
+use super::exact::{TOGETHER, distances_to};
 use crate::gp::GpError;
 use crate::gp::kernel::column_means;
-use crate::gp::linalg::NearCandidates;
-use crate::gp::linalg::looks::{Coordinates, LOOK, LeafPoints, LookedAt, SIDE, look, looks, outside};
+use crate::gp::linalg::grids::{BLOCKS, Coordinates, GridPoints, GridQuery, LOOK, PointGrid, SIDE, looks};
+use crate::gp::linalg::looks::{look, outside, total};
+use crate::gp::linalg::{NearCandidates, prefetch};
 
 /// Points of a leaf, a multiple of those that are looked at side by side.
 const LEAF: usize = 128;
-/// Distances that are computed at once.
-const TOGETHER: usize = 4;
+/// Points of a grid, at most: finer steps are of no use, and every query must be put on each grid that it sees.
+const GRID: usize = 1024;
 /// Queries that are best looked for together.
 pub const QUERIES: usize = SIDE;
 
@@ -36,16 +39,16 @@ pub struct NeighbourIndex {
     axes: Array2<f64>,
     /// What turning may lose of a coordinate in double precision.
     blur: f64,
+    /// The length that is 1 for turned points.
+    reach: f64,
     nodes: Vec<IndexNode>,
-    /// Lower and upper corner of every node's box, coordinate by coordinate, filled up with zeros to whole looks.
+    /// Lower and upper corner of every node's box, of the first coordinates only: they hold nearly all of the spread.
+    boxed: usize,
     low: Vec<f32>,
     high: Vec<f32>,
-    /// Turned points of all leaves, some side by side, coordinate by coordinate: the first coordinates, which most points are
-    /// left out by, close together, and the rest.
-    first_looks: Vec<LookedAt>,
-    other_looks: Vec<LookedAt>,
-    /// Their numbers.
-    ids: Vec<[u32; SIDE]>,
+    grids: Vec<PointGrid>,
+    /// The turned points of all leaves, on these.
+    placed: GridPoints,
 }
 
 #[derive(Debug, Clone)]
@@ -54,8 +57,15 @@ struct IndexNode {
     blocks: std::ops::Range<usize>,
     // The least number of a point.
     least: u32,
-    // The children; leaves have none.
-    cut: Option<IndexCut>,
+    below: Below,
+}
+
+// What is below a node.
+#[derive(Debug, Clone, Copy)]
+enum Below {
+    Nodes(IndexCut),
+    // A leaf, and the number of its grid.
+    Leaf(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,9 +91,7 @@ pub struct Among {
 impl Among {
     /// All points.
     pub const ALL: Self = Self { below: u32::MAX, except: None };
-}
 
-impl Among {
     // Numbers below the first, and not the second.
     fn numbers(self) -> (u32, u32) {
         (self.below, self.except.unwrap_or(u32::MAX))
@@ -94,9 +102,11 @@ impl Among {
 #[derive(Debug, Default)]
 pub struct SearchRoom {
     turned: Vec<f64>,
-    // Turned queries one by one, in looks, and side by side, coordinate by coordinate.
-    queries: Vec<[f32; LOOK]>,
+    // Turned queries one by one, and side by side, coordinate by coordinate.
+    queries: Vec<f32>,
     side_by_side: Vec<Coordinates>,
+    // The queries on the grids that they were on last.
+    on_grid: Vec<(usize, GridQuery)>,
     // Nodes to go to, with the squared distances of all queries to their boxes.
     stack: Vec<(usize, Coordinates)>,
     near: Vec<NearCandidates>,
@@ -123,19 +133,20 @@ impl NeighbourIndex {
         let largest = points.iter().fold(0.0, |largest: f64, value| largest.max(value.abs()));
         let mut index = Self {
             blur: if reach > 0.0 { 4.0 * f64::EPSILON * largest / reach } else { 0.0 },
+            reach: if reach > 0.0 { reach } else { 1.0 },
             points,
             centre,
             axes: axes.reversed_axes().as_standard_layout().into_owned(),
             nodes: Vec::new(),
+            boxed: boxed(turned.view()),
             low: Vec::new(),
             high: Vec::new(),
-            first_looks: Vec::new(),
-            other_looks: Vec::new(),
-            ids: Vec::new(),
+            grids: Vec::new(),
+            placed: GridPoints::default(),
         };
         let mut all: Vec<u32> = (0..n as u32).collect();
         if n > 0 {
-            index.grow(turned.view(), &mut all);
+            index.grow(turned.view(), &mut all, None);
         }
         Ok(index)
     }
@@ -147,7 +158,7 @@ impl NeighbourIndex {
 
     /// The numbers of the points in the order of the leaves: points that are near each other follow each other.
     pub fn near_order(&self) -> impl Iterator<Item = u32> {
-        self.ids.iter().flatten().copied().filter(|id| *id != u32::MAX)
+        self.placed.ids().iter().flatten().copied().filter(|id| *id != u32::MAX)
     }
 
     /// The place of every point in that order.
@@ -157,37 +168,41 @@ impl NeighbourIndex {
         places
     }
 
-    // Adds the node of these points, and all below it.
-    fn grow(&mut self, points: ArrayView2<'_, f64>, ids: &mut [u32]) {
-        let (number, first) = (self.nodes.len(), self.ids.len());
+    // Adds the node of these points, and all below it; they may be on a grid already.
+    fn grow(&mut self, points: ArrayView2<'_, f64>, ids: &mut [u32], grid: Option<usize>) {
+        let (number, first) = (self.nodes.len(), self.placed.ids().len());
         let least = ids.iter().copied().min().unwrap_or(u32::MAX);
-        self.nodes.push(IndexNode { blocks: first..first, least, cut: None });
-        let width = self.padded();
-        self.low.resize(self.low.len() + width, 0.0);
-        self.high.resize(self.high.len() + width, 0.0);
-        if ids.len() <= LEAF {
-            self.add_leaf(points, ids);
+        self.low.resize(self.low.len() + self.boxed, 0.0);
+        self.high.resize(self.high.len() + self.boxed, 0.0);
+        let grid = grid.or_else(|| {
+            self.grids.extend((ids.len() <= GRID).then(|| PointGrid::around(points, ids)));
+            (ids.len() <= GRID).then(|| self.grids.len() - 1)
+        });
+        if let Some(grid) = grid.filter(|_| ids.len() <= LEAF) {
+            self.add_leaf(points, ids, grid);
+            self.nodes.push(IndexNode { blocks: first..self.placed.ids().len(), least, below: Below::Leaf(grid) });
             self.enclose_points(number, points, ids);
-        } else {
-            let spread = spreads(points, ids);
-            let along = (0..spread.len()).fold(0, |best, j| if spread[j] > spread[best] { j } else { best });
-            // Halves of whole leaves, but for the last.
-            let middle = (ids.len() / 2).div_ceil(LEAF) * LEAF;
-            let at = |id: u32| points[[id as usize, along]];
-            ids.select_nth_unstable_by(middle, |a, b| at(*a).total_cmp(&at(*b)).then(a.cmp(b)));
-            let cut = at(ids[middle]);
-            let (below, above) = ids.split_at_mut(middle);
-            self.grow(points, below);
-            let second = self.nodes.len();
-            self.nodes[number].cut = Some(IndexCut { along, at: cut, second });
-            self.grow(points, above);
-            for j in 0..width {
-                let children = ((number + 1) * width + j, second * width + j);
-                self.low[number * width + j] = self.low[children.0].min(self.low[children.1]);
-                self.high[number * width + j] = self.high[children.0].max(self.high[children.1]);
-            }
+            return;
         }
-        self.nodes[number].blocks.end = self.ids.len();
+        let spread = spreads(points, ids);
+        let along = (0..spread.len()).fold(0, |best, j| if spread[j] > spread[best] { j } else { best });
+        // Halves of whole leaves, but for the last.
+        let middle = (ids.len() / 2).div_ceil(LEAF) * LEAF;
+        let at = |id: u32| points[[id as usize, along]];
+        ids.select_nth_unstable_by(middle, |a, b| at(*a).total_cmp(&at(*b)).then(a.cmp(b)));
+        let cut = IndexCut { along, at: at(ids[middle]), second: 0 };
+        self.nodes.push(IndexNode { blocks: first..first, least, below: Below::Nodes(cut) });
+        let (below, above) = ids.split_at_mut(middle);
+        self.grow(points, below, grid);
+        let second = self.nodes.len();
+        self.grow(points, above, grid);
+        self.nodes[number].below = Below::Nodes(IndexCut { second, ..cut });
+        self.nodes[number].blocks.end = self.placed.ids().len();
+        for j in 0..self.boxed {
+            let children = ((number + 1) * self.boxed + j, second * self.boxed + j);
+            self.low[number * self.boxed + j] = self.low[children.0].min(self.low[children.1]);
+            self.high[number * self.boxed + j] = self.high[children.0].max(self.high[children.1]);
+        }
     }
 
     // Coordinates, filled up to whole looks.
@@ -195,28 +210,22 @@ impl NeighbourIndex {
         looks(self.centre.len()) * LOOK
     }
 
-    fn add_leaf(&mut self, points: ArrayView2<'_, f64>, ids: &mut [u32]) {
+    fn add_leaf(&mut self, points: ArrayView2<'_, f64>, ids: &mut [u32], grid: usize) {
         ids.sort_unstable();
-        for some in ids.chunks(SIDE) {
-            self.ids.push(std::array::from_fn(|i| some.get(i).copied().unwrap_or(u32::MAX)));
-            // What is not there is infinitely far away.
-            let coordinate = |id: &u32, j: usize| points[[*id as usize, j]] as f32;
-            let value = |j: usize, i: usize| some.get(i).map_or(f32::INFINITY, |id| coordinate(id, j));
-            let side = |j: usize| std::array::from_fn(|i| if j < points.ncols() { value(j, i) } else { 0.0 });
-            for look in 0..looks(points.ncols()) {
-                let to = if look == 0 { &mut self.first_looks } else { &mut self.other_looks };
-                to.push(std::array::from_fn(|j| side(look * LOOK + j)));
-            }
+        let grid = &self.grids[grid];
+        let blocks = ids.len().div_ceil(SIDE);
+        let missing = (blocks..blocks.next_multiple_of(BLOCKS)).map(|_| &[][..]);
+        for some in ids.chunks(SIDE).chain(missing) {
+            self.placed.push(some, points.ncols(), |i, j| grid.place(points[[some[i] as usize, j]], j));
         }
     }
 
     // The box of a leaf. It reaches from 0 to 0 in coordinates beyond the last, where queries are 0, too.
     fn enclose_points(&mut self, number: usize, points: ArrayView2<'_, f64>, ids: &[u32]) {
-        let width = self.padded();
-        for j in 0..points.ncols() {
+        for j in 0..points.ncols().min(self.boxed) {
             let values = || ids.iter().map(|id| points[[*id as usize, j]] as f32);
-            self.low[number * width + j] = values().fold(f32::INFINITY, f32::min);
-            self.high[number * width + j] = values().fold(f32::NEG_INFINITY, f32::max);
+            self.low[number * self.boxed + j] = values().fold(f32::INFINITY, f32::min);
+            self.high[number * self.boxed + j] = values().fold(f32::NEG_INFINITY, f32::max);
         }
     }
 
@@ -249,8 +258,11 @@ impl NeighbourIndex {
             }
             self.begin(queries, count, room);
             self.go_down(queries, room);
+            room.near.iter_mut().take(queries.len()).for_each(|near| near.keep_nearest(0));
             for (place, (query, _)) in queries.iter().enumerate() {
-                room.near[place].keep_nearest(0);
+                if let Some(next) = room.near.get(place + 1).filter(|_| place + 1 < queries.len()) {
+                    self.fetch(next.ids());
+                }
                 room.sorted.clear();
                 for ids in room.near[place].ids().chunks(TOGETHER) {
                     let distances = self.squared_distances(query, ids);
@@ -266,17 +278,17 @@ impl NeighbourIndex {
     }
 
     fn begin(&self, queries: &[(&[f64], Among)], count: usize, room: &mut SearchRoom) {
-        let (d, parts) = (self.centre.len(), looks(self.centre.len()));
+        let (d, width) = (self.centre.len(), self.padded());
         room.queries.clear();
+        room.queries.resize(queries.len() * width, 0.0);
         room.side_by_side.clear();
-        room.side_by_side.resize(self.padded(), [0.0; SIDE]);
+        room.side_by_side.resize(self.boxed, [0.0; SIDE]);
         room.near.resize_with(QUERIES, NearCandidates::default);
         for (place, (query, among)) in queries.iter().enumerate() {
             self.turn(query, &mut room.turned);
-            let value = |j: usize| room.turned.get(j).map_or(0.0, |value| *value as f32);
-            room.queries
-                .extend((0..parts).map(|part| -> [f32; LOOK] { std::array::from_fn(|j| value(part * LOOK + j)) }));
-            room.side_by_side.iter_mut().enumerate().for_each(|(j, side)| side[place] = value(j));
+            let own = &mut room.queries[place * width..][..width];
+            own.iter_mut().zip(&room.turned).for_each(|(to, value)| *to = *value as f32);
+            room.side_by_side.iter_mut().zip(own).for_each(|(side, value)| side[place] = *value);
             let from_centre = room.turned.iter().map(|value| value * value).sum::<f64>().sqrt();
             room.near[place].clear(count, among.numbers(), from_centre, d, self.blur);
         }
@@ -284,8 +296,12 @@ impl NeighbourIndex {
 
     // All queries together: a node is left out when it is too far from each of them.
     fn go_down(&self, queries: &[(&[f64], Among)], room: &mut SearchRoom) {
-        let SearchRoom { queries: looked_for, side_by_side, stack, near, .. } = room;
-        let parts = looks(self.centre.len());
+        let SearchRoom { queries: turned, side_by_side, on_grid, stack, near, .. } = room;
+        on_grid.resize_with(SIDE, Default::default);
+        for (grid, _) in &mut *on_grid {
+            *grid = usize::MAX;
+        }
+        let width = self.padded();
         // Nothing is near enough for a query that is not there.
         let mut limits: Coordinates = std::array::from_fn(|i| if i < queries.len() { f32::INFINITY } else { -1.0 });
         let below: [u32; SIDE] = std::array::from_fn(|i| queries.get(i).map_or(0, |(_, among)| among.below));
@@ -298,29 +314,45 @@ impl NeighbourIndex {
             if left == 0 {
                 continue;
             }
-            if let Some(cut) = node.cut {
-                let children = [number + 1, cut.second].map(|child| (child, self.to_box(child, side_by_side)));
-                // The nearer one is on top.
-                let [first, second] = children.map(|(_, bounds)| total(&bounds));
-                stack.extend(if second < first { children } else { [children[1], children[0]] });
-                continue;
-            }
-            let leaf = self.leaf_points(node);
+            let grid = match node.below {
+                Below::Nodes(cut) => {
+                    let children = [number + 1, cut.second].map(|child| (child, self.to_box(child, side_by_side)));
+                    // The nearer one is on top.
+                    let [first, second] = children.map(|(_, bounds)| total(&bounds));
+                    stack.extend(if second < first { children } else { [children[1], children[0]] });
+                    continue;
+                }
+                Below::Leaf(grid) => grid,
+            };
+            let leaf = self.placed.of(node.blocks.clone(), self.centre.len());
             while left != 0 {
                 let i = left.trailing_zeros() as usize % SIDE;
                 left &= left - 1;
-                look(&looked_for[i * parts..(i + 1) * parts], leaf, &mut near[i]);
+                let (last, query) = &mut on_grid[i];
+                if *last != grid {
+                    *last = grid;
+                    query.put_on(&self.grids[grid], &turned[i * width..][..width], near[i].rounding());
+                }
+                if !look(query, leaf, &mut near[i]) {
+                    self.look_exactly(queries[i].0, node, &mut near[i]);
+                }
                 limits[i] = near[i].limit();
             }
         }
     }
 
-    fn leaf_points(&self, leaf: &IndexNode) -> LeafPoints<'_> {
-        let (blocks, others) = (leaf.blocks.clone(), looks(self.centre.len()) - 1);
-        LeafPoints {
-            first: &self.first_looks[blocks.clone()],
-            others: &self.other_looks[blocks.start * others..blocks.end * others],
-            ids: &self.ids[blocks],
+    // A leaf that is far away for its size, by the distances that count.
+    fn look_exactly(&self, query: &[f64], leaf: &IndexNode, near: &mut NearCandidates) {
+        let (below, except) = near.among();
+        let reach = self.reach * self.reach;
+        for ids in &self.placed.ids()[leaf.blocks.clone()] {
+            for id in ids.iter().filter(|id| **id < below && **id != except) {
+                let square = (self.squared_distances(query, &[*id])[0] / reach) as f32;
+                // NaN is nowhere.
+                if square >= 0.0 {
+                    near.push(1, &[square; SIDE], 1e-6 * square.sqrt(), &[*id; SIDE]);
+                }
+            }
         }
     }
 
@@ -328,7 +360,7 @@ impl NeighbourIndex {
     pub(super) fn leaf(&self, query: &[f64], room: &mut SearchRoom) -> usize {
         self.turn(query, &mut room.turned);
         let mut number = 0;
-        while let Some(cut) = self.nodes.get(number).and_then(|node| node.cut) {
+        while let Some(Below::Nodes(cut)) = self.nodes.get(number).map(|node| node.below) {
             number = if room.turned[cut.along] < cut.at { number + 1 } else { cut.second };
         }
         number
@@ -336,45 +368,28 @@ impl NeighbourIndex {
 
     // The squared distances of the queries to the box of a node.
     fn to_box(&self, number: usize, queries: &[Coordinates]) -> Coordinates {
-        let corner = number * queries.len()..(number + 1) * queries.len();
+        let corner = number * self.boxed..(number + 1) * self.boxed;
         outside(queries, &self.low[corner.clone()], &self.high[corner])
     }
 
     fn turn(&self, query: &[f64], turned: &mut Vec<f64>) {
         turned.clear();
         turned.resize(self.centre.len(), 0.0);
-        for ((value, centre), axis) in query.iter().zip(&self.centre).zip(self.axes.outer_iter()) {
-            let from_centre = value - centre;
-            turned.iter_mut().zip(axis).for_each(|(turned, axis)| *turned += axis * from_centre);
+        turn_one(query, &self.centre, self.axes.as_slice().unwrap_or_default(), turned);
+    }
+
+    // Asks for points that are needed soon.
+    fn fetch(&self, ids: &[u32]) {
+        let (d, all) = (self.centre.len(), self.points.as_slice().unwrap_or_default());
+        for id in ids {
+            prefetch(&all[*id as usize * d..][..d]);
         }
     }
 
-    // The distances that count, of some points at once: one sum alone waits for each of its additions.
+    // The distances that count, of some points at once.
     fn squared_distances(&self, query: &[f64], ids: &[u32]) -> [f64; TOGETHER] {
-        let d = query.len();
-        let all = self.points.as_slice().unwrap_or_default();
+        let (d, all) = (query.len(), self.points.as_slice().unwrap_or_default());
         let place = |i: usize| ids[i.min(ids.len() - 1)] as usize;
-        let points: [&[f64]; TOGETHER] = std::array::from_fn(|i| &all[place(i) * d..][..d]);
-        let mut sums = [0.0; TOGETHER];
-        for (c, own) in query.iter().enumerate() {
-            for (sum, point) in sums.iter_mut().zip(&points) {
-                let difference = point[c] - own;
-                *sum += difference * difference;
-            }
-        }
-        sums
+        distances_to(query, &std::array::from_fn(|i| &all[place(i) * d..][..d]))
     }
-}
-
-// In halves: the processor adds lanes side by side.
-fn total(values: &Coordinates) -> f32 {
-    let mut sums = *values;
-    let mut half = SIDE / 2;
-    while half > 0 {
-        for i in 0..half {
-            sums[i] += sums[i + half];
-        }
-        half /= 2;
-    }
-    sums[0]
 }

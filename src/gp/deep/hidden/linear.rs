@@ -86,7 +86,7 @@ impl PointRows for LinearRows<'_, '_> {
         let (basis, next) = (self.basis.panel(), self.basis.after());
         let mut next = next.chunks(next.len().div_ceil(blocks.len().max(1)).max(1));
         for (block, values) in linear.weights.blocks().zip(blocks) {
-            prefetch(next.next().unwrap_or_default());
+            prefetch(next.next().unwrap_or_default().as_flattened());
             multiply(basis, block, values);
         }
         if let Some(mean) = linear.mean {
