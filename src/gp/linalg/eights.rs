@@ -14,7 +14,7 @@ use super::panels::Lane;
 /// Rows and columns of a tile: sixteen sums stay in registers, and what is read serves four of them.
 const TILE: usize = 4;
 
-type Tile = [[__m512d; TILE]; TILE];
+type RegisterTile = [[__m512d; TILE]; TILE];
 
 /// Whether the processor has the instructions.
 pub(crate) fn has_eights() -> bool {
@@ -53,7 +53,7 @@ fn distances(points: &[Lane], d: usize, out: &mut [Lane]) {
         let last = (i + TILE).min(sites) - 1;
         for j in (0..last).step_by(TILE) {
             let others: [&[Lane]; TILE] = std::array::from_fn(|side| &points[(j + side).min(last) * d..][..d]);
-            let mut sums: Tile = [[_mm512_setzero_pd(); TILE]; TILE];
+            let mut sums: RegisterTile = [[_mm512_setzero_pd(); TILE]; TILE];
             for c in 0..d {
                 let others = [load(&others[0][c]), load(&others[1][c]), load(&others[2][c]), load(&others[3][c])];
                 for (sums, row) in sums.iter_mut().zip(&rows) {
@@ -123,8 +123,13 @@ fn entry<'a>(cov: &'a [Lane], diagonal: &'a [Lane], row: usize, column: usize) -
 // Four columns of four rows, less what the columns before them have to do with them. What is above the diagonal is some other
 // number, and not used.
 #[target_feature(enable = "avx512f")]
-fn less_products((cov, diagonal): (&[Lane], &[Lane]), out: &[Lane], column: usize, rows: [usize; TILE]) -> Tile {
-    let mut sums: Tile = [[_mm512_setzero_pd(); TILE]; TILE];
+fn less_products(
+    (cov, diagonal): (&[Lane], &[Lane]),
+    out: &[Lane],
+    column: usize,
+    rows: [usize; TILE],
+) -> RegisterTile {
+    let mut sums: RegisterTile = [[_mm512_setzero_pd(); TILE]; TILE];
     for (sums, row) in sums.iter_mut().zip(rows) {
         for (side, sum) in sums.iter_mut().enumerate() {
             *sum = load(entry(cov, diagonal, row, column + side));
@@ -146,7 +151,7 @@ fn less_products((cov, diagonal): (&[Lane], &[Lane]), out: &[Lane], column: usiz
 
 // The factor of a tile on the diagonal.
 #[target_feature(enable = "avx512f")]
-fn factor_tile(tile: &mut Tile) -> bool {
+fn factor_tile(tile: &mut RegisterTile) -> bool {
     for row in 0..TILE {
         for column in 0..=row {
             let mut sum = tile[row][column];
@@ -165,7 +170,7 @@ fn factor_tile(tile: &mut Tile) -> bool {
 
 // Four columns of a row below a tile on the diagonal.
 #[target_feature(enable = "avx512f")]
-fn finish_row(row: &mut [__m512d; TILE], own: &Tile) {
+fn finish_row(row: &mut [__m512d; TILE], own: &RegisterTile) {
     for column in 0..TILE {
         let mut sum = row[column];
         for p in 0..column {
@@ -176,7 +181,7 @@ fn finish_row(row: &mut [__m512d; TILE], own: &Tile) {
 }
 
 #[target_feature(enable = "avx512f")]
-fn store_tile(tile: &Tile, column: usize, rows: std::ops::Range<usize>, out: &mut [Lane]) {
+fn store_tile(tile: &RegisterTile, column: usize, rows: std::ops::Range<usize>, out: &mut [Lane]) {
     for (row, values) in rows.zip(tile) {
         for (column, value) in (column..=row).zip(values) {
             store(*value, &mut out[start(row) + column]);
