@@ -136,19 +136,25 @@ fn plan_knows_the_methods_and_their_memory() {
     // Pivots are chosen anew: there are two bases then for a while.
     let basis = 8 * rows * 50;
     let inputs = 8 * rows * particles * (2 * features + 1);
-    let global = copies + (256 << 20) + (2 * basis).max(basis + inputs);
+    // The program, and sums of products of 50 points, with derivatives, for 32 parts of the rows.
+    let program = 48 << 20;
+    let sums = program + 8 * 32 * 2 * 50 * 50;
+    let global = copies + sums + (2 * basis).max(basis + inputs);
     assert_eq!(memory("method: stride, local: false"), global);
     // For every chain the rows as it sees them, an index that holds them twice, and three numbers of each.
     let layer = |kept: u64, draws: u64| 8 * kept * (features + draws * (3 * features + 3));
     assert_eq!(memory("method: stride"), global + layer(rows, particles));
     assert_eq!(memory("method: stride, local: { rows: 20 }"), global + layer(20, particles));
-    assert_eq!(memory("method: sparse_gp"), copies + (256 << 20) + layer(rows, 1));
+    assert_eq!(memory("method: sparse_gp"), copies + sums + layer(rows, 1));
     let lists = 4 * rows * (7 + 1) * particles;
     let neighbours = lists + 5 * 8 * rows * features + layer(rows, particles);
-    let by_neighbours = copies + (256 << 20) + 2 * basis + hidden + neighbours;
+    let by_neighbours = copies + sums + 2 * basis + hidden + neighbours;
     assert_eq!(memory("method: stride, top: { neighbours: 7 }"), by_neighbours);
-    assert_eq!(memory("method: deep_gp"), copies + 4 * 8 * rows * rows + hidden);
-    assert_eq!(memory("method: deep_gp, deep: { layers: 4, width: 3 }"), copies + 32 * rows * rows + hidden / 2 * 9);
+    assert_eq!(memory("method: deep_gp"), copies + program + 4 * 8 * rows * rows + hidden);
+    assert_eq!(
+        memory("method: deep_gp, deep: { layers: 4, width: 3 }"),
+        copies + program + 32 * rows * rows + hidden / 2 * 9
+    );
     let kept = 8 * particles * features * 4;
     assert_eq!(memory("method: stride, local: false, em: { draws: 5 }"), global + 50 * kept);
     let all = global + 50 * kept + layer(rows, 5 * particles);
@@ -237,7 +243,7 @@ fn what_does_not_fit_is_refused_before_it_starts() {
         ("method: deep_gp", "use `method: stride`, train on at most"),
     ] {
         sandbox.write("deep.yaml", &text(train));
-        let room = 32 * 41 * 41;
+        let room = (48 << 20) + 32 * 41 * 41;
         let ran = sandbox.run(&format!("run deep.yaml --quiet --memory {room}"));
         assert_eq!(ran.code, 78, "{}", ran.stderr);
         assert!(ran.stderr.contains("needs about") && ran.stderr.contains(advice), "{}", ran.stderr);
