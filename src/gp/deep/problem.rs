@@ -149,7 +149,6 @@ impl DeepProblem {
             .iter()
             .map(|xi| Ok(self.design.places(self.rows.x.view(), target.all_inputs(xi)?)))
             .collect::<Result<_, GpError>>()?;
-        drop(target);
         self.neighbours = Some(before.refreshed(&places)?);
         Ok(())
     }

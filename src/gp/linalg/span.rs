@@ -117,7 +117,9 @@ impl Span {
         let owner = |row: usize| starts.partition_point(|start| *start <= row) - 1;
         let owners: Vec<usize> = list.iter().map(|row| owner(*row)).collect();
         let mut counts = vec![0; starts.len() - 1];
-        owners.iter().for_each(|owner| counts[*owner] += width);
+        for owner in &owners {
+            counts[*owner] += width;
+        }
         let first = self.held.start;
         let mine: Vec<usize> =
             list.iter().zip(&owners).filter(|(_, owner)| *owner == rank).map(|(row, _)| row - first).collect();

@@ -168,20 +168,24 @@ impl Source {
     /// The rows, noted as read.
     pub fn load(&self, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
         let fresh = self.table.get().is_none();
-        self.noted(self.table()?, fresh, record)
+        let table = self.table()?;
+        note(&table, fresh, record);
+        Ok(table)
     }
 
     /// Their outline, noted as read.
     pub fn load_outline(&self, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
         let fresh = self.table.get().is_none() && self.outline.get().is_none();
-        self.noted(self.outline()?, fresh, record)
-    }
-
-    fn noted(&self, table: Rc<InputTable>, fresh: bool, record: &mut Record<'_>) -> Result<Rc<InputTable>, StageError> {
-        if fresh {
-            record.add_input(&table);
-        }
+        let table = self.outline()?;
+        note(&table, fresh, record);
         Ok(table)
+    }
+}
+
+/// Rows that were read now are inputs of the run.
+fn note(table: &InputTable, fresh: bool, record: &mut Record<'_>) {
+    if fresh {
+        record.add_input(table);
     }
 }
 

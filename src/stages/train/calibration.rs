@@ -57,7 +57,7 @@ pub struct TrainingRows<'a> {
 pub fn calibrate(
     stage: &Train,
     predictor: &Predictor,
-    rows: TrainingRows<'_>,
+    rows: &TrainingRows<'_>,
     key: &StreamKey,
     observer: &mut dyn Observer,
 ) -> Result<Calibrated, StageError> {
@@ -68,7 +68,7 @@ pub fn calibrate(
     // A top layer by neighbours has nothing below its local layer.
     let alone = predictor.local().map(|_| predictor.clone().without_local()).filter(|alone| alone.local().is_none());
     if stage.calibrate == Calibrate::OutOfFold && rows.of.all() >= 2 * FOLDS {
-        let (whole, global) = out_of_fold(stage, &rows, key, observer)?;
+        let (whole, global) = out_of_fold(stage, rows, key, observer)?;
         let global = alone.and_then(|_| Calibration::from_scores(global));
         return Ok(Calibrated { whole: Calibration::from_scores(whole), global });
     }

@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::store::model::{
     CentreAndScale, FORMAT_VERSION, ModelFile, ModelMeta, Range, TargetScaling, TrainingSummary,
 };
-use ndarray::{Array2, ArrayView2, Axis, s};
+use ndarray::{Array2, Axis, s};
 use std::path::Path;
 
 /// Where a model comes from, beside the numbers.
@@ -33,7 +33,7 @@ pub struct RowSummary {
 
 impl RowSummary {
     /// Of x: `[b, d]`, which are held of all rows.
-    pub fn new(x: ArrayView2<'_, f64>, span: &Span) -> Result<Self, GpError> {
+    pub fn new(x: &Array2<f64>, span: &Span) -> Result<Self, GpError> {
         let step = span.all().div_ceil(VARIANCE_ROWS).max(1);
         let rows: Vec<usize> = (0..span.all()).step_by(step).collect();
         let some = span.gather(&rows, x.ncols(), |own| Ok(x.select(Axis(0), own)))?;
@@ -126,7 +126,7 @@ impl TrainedModel {
 }
 
 /// Smallest and largest training value of every feature, to recognise rows outside of them later.
-fn ranges(x: ArrayView2<'_, f64>, span: &Span) -> Result<Vec<Range>, GpError> {
+fn ranges(x: &Array2<f64>, span: &Span) -> Result<Vec<Range>, GpError> {
     let d = x.ncols();
     let start = [vec![f64::INFINITY; d], vec![f64::NEG_INFINITY; d]].concat();
     let found = span.in_turn(start, |rows, found| {

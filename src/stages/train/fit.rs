@@ -172,7 +172,7 @@ impl<'a> FoldInputs<'a> {
         let beginning = self.start.map(|(file, path)| warm::begin(self.stage, file, path)).transpose()?;
         let stage = (self.stage, beginning);
         let rows = match self.held.take() {
-            Some(table) => FoldTable::Held(table),
+            Some(table) => FoldTable::Held(Box::new(table)),
             None => FoldTable::All(&self.table),
         };
         let rows = FoldRows { table: rows, source: &self.fold().train, span: self.span.clone() };

@@ -25,7 +25,7 @@ pub enum FoldTable<'a> {
     /// In a table with all rows of the source.
     All(&'a InputTable),
     /// They are all of a table of columns that go to a model as they are.
-    Held(InputTable),
+    Held(Box<InputTable>),
 }
 
 /// Training rows before they are scaled.
@@ -61,6 +61,7 @@ impl FoldTable<'_> {
             }
             Self::Held(table) => {
                 let encoding = encoding::plain(&table.columns);
+                let table = *table;
                 let y = table.target.ok_or_else(no_target)?;
                 Ok(EncodedRows { y, transform: None, encoding, own: table.features, noise: EncodedNoise::default() })
             }

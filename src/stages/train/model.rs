@@ -56,7 +56,7 @@ pub fn fit(
     let feature_names = encoding.names();
     check_features(stage, &feature_names)?;
     let scaling = Scaling::fit_over((own.view(), y.view()), &span, stage.scale.features)?;
-    let summary = RowSummary::new(own.view(), &span)?;
+    let summary = RowSummary::new(&own, &span)?;
     // In place: there may be many rows.
     let (x, y) = (scaling.scaled(own), scaling.target(y.view()));
     let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
@@ -69,7 +69,7 @@ pub fn fit(
     let (start, rows) =
         ((&effective, warm.as_ref()), FitRows { x: x.view(), y: y.view(), noise: &noise, span, kept: Some(&x) });
     let (predictor, local_fit) = predictor(start, &rows, source, key, resume, observer)?;
-    let rows = TrainingRows { of: rows, source };
+    let rows = &TrainingRows { of: rows, source };
     let calibrated = calibrate(stage, &predictor, rows, &key.with("calibrate"), observer)?;
     let model = TrainedModel { feature_names, encoding, transform, scaling, predictor, local_fit, calibrated };
     Ok((model, summary))

@@ -216,13 +216,12 @@ impl Batches {
     pub(super) fn next_part(&mut self) -> Result<Option<FilePart<'_>>, StoreError> {
         while self.next < self.files.len() {
             let index = self.next;
-            let (mut batches, offset) = match self.open.take() {
-                Some(open) => open,
-                None => {
-                    let (batches, range) = self.open_next()?;
-                    self.end = range.end;
-                    (batches, range.start)
-                }
+            let (mut batches, offset) = if let Some(open) = self.open.take() {
+                open
+            } else {
+                let (batches, range) = self.open_next()?;
+                self.end = range.end;
+                (batches, range.start)
             };
             let path = &self.files[index].path;
             // Half of a file that is being written looks damaged: what it is has to be said first.

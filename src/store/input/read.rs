@@ -153,7 +153,7 @@ pub fn open_parts(
     }
     while let Some(part) = batches.next_part()? {
         let first = (starts[part.index] + part.offset) as usize;
-        if let Some(part) = table.chosen(part, first, keep)? {
+        if let Some(part) = TableBuilder::chosen(part, first, keep)? {
             table.add(&part, &resolved)?;
         }
     }
@@ -212,7 +212,7 @@ impl TableBuilder {
     }
 
     /// The wanted rows of a part that begins with this row; none if there are none.
-    fn chosen<'p>(&self, part: FilePart<'p>, first: usize, keep: Keep<'_>) -> Result<Option<FilePart<'p>>, StoreError> {
+    fn chosen<'p>(part: FilePart<'p>, first: usize, keep: Keep<'_>) -> Result<Option<FilePart<'p>>, StoreError> {
         let Keep::Rows(rows) = keep else { return Ok(Some(part)) };
         let end = first + part.batch.num_rows();
         let of_part = &rows[rows.partition_point(|row| *row < first)..rows.partition_point(|row| *row < end)];
