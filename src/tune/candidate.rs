@@ -33,7 +33,7 @@ impl Setting {
 
 /// Settings that have not been tried yet.
 #[derive(Debug)]
-pub struct Settings<'d> {
+pub struct Proposals<'d> {
     dimensions: &'d [Dimension],
     seed: u64,
     drawn: u64,
@@ -43,7 +43,7 @@ pub struct Settings<'d> {
 /// So many draws in vain, and everything counts as tried.
 const IN_VAIN: u32 = 200;
 
-impl<'d> Settings<'d> {
+impl<'d> Proposals<'d> {
     pub fn new(dimensions: &'d [Dimension], seed: u64) -> Self {
         Self { dimensions, seed, drawn: 0, seen: HashSet::from([Self::own_of(dimensions)]) }
     }
@@ -127,7 +127,7 @@ mod tests {
     fn every_setting_comes_once_in_an_order_that_the_seed_decides() {
         let dimensions = dimensions();
         let all = |seed| {
-            let mut settings = Settings::new(&dimensions, seed);
+            let mut settings = Proposals::new(&dimensions, seed);
             std::iter::from_fn(|| settings.fresh()).collect::<Vec<_>>()
         };
         // Three values or none times two values or none, without what the file says.
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn neighbours_differ_in_two_dimensions_at_most() {
         let dimensions = dimensions();
-        let mut settings = Settings::new(&dimensions, 3);
+        let mut settings = Proposals::new(&dimensions, 3);
         let Some(best) = settings.fresh() else { panic!("there are settings") };
         while let Some(near) = settings.near(&best) {
             let differ = near.choices.iter().zip(&best.choices).filter(|(left, right)| left != right).count();
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn labels_say_what_is_changed() {
         let dimensions = dimensions();
-        assert_eq!(Settings::new(&dimensions, 0).own().label(&dimensions), "as written");
+        assert_eq!(Proposals::new(&dimensions, 0).own().label(&dimensions), "as written");
         assert_eq!(Setting { choices: vec![Some(1), None] }.label(&dimensions), "a=2");
         assert_eq!(Setting { choices: vec![Some(0), Some(1)] }.label(&dimensions), "a=1 b=y");
     }

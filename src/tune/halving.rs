@@ -1,7 +1,7 @@
 //! Successive halving within a budget of time: many settings on few rows, a third of them on more, and so on; then again around
 //! the best, as long as there is time.
 
-use super::candidate::{Setting, Settings};
+use super::candidate::{Proposals, Setting};
 use super::subject::{METRICS, MODEL, Rung, TuneSubject};
 use crate::engine::{Plan, RunError, RunFailure, RunOptions, Summary, forecast, run_until};
 use crate::fit::FitFailure;
@@ -114,7 +114,7 @@ impl<'a> Halving<'a> {
     /// All trials, in the order in which they were made.
     pub fn trials(mut self) -> Result<Vec<SettingTrial>, FitFailure> {
         let subject = self.subject;
-        let mut settings = Settings::new(&subject.dimensions, subject.seed);
+        let mut settings = Proposals::new(&subject.dimensions, subject.seed);
         // What the file says is always compared with, and tells how fast this machine is.
         let own = settings.own();
         self.seen.insert(identity(&self.plan(&own, 0)?));
@@ -140,7 +140,7 @@ impl<'a> Halving<'a> {
     }
 
     /// Adds settings that fit into the first rung's share of the time; returns how many.
-    fn beginners(&mut self, settings: &mut Settings<'_>, beginners: &mut Vec<Setting>) -> Result<usize, FitFailure> {
+    fn beginners(&mut self, settings: &mut Proposals<'_>, beginners: &mut Vec<Setting>) -> Result<usize, FitFailure> {
         let share = if self.rungs.len() == 1 { 1.0 } else { FIRST_RUNG };
         let (mut room, mut added) = (share * self.left(), 0);
         let best = best_setting(&self.trials).map(|trial| trial.setting.clone());
