@@ -130,8 +130,8 @@ fn groups_and_times_stay_apart_in_trials() {
         let command = "tune kinks.yaml --set matrix.method=[gp] --budget 20s --quiet --force --keep ard";
         sandbox.run(command).succeeded();
         let runs = sandbox.files("results/run").into_iter().filter(|file| file.ends_with("resolved.yaml"));
-        let texts = runs.map(|file| std::fs::read_to_string(sandbox.path("results/run").join(file)).unwrap());
-        let trial = texts.filter(|text| text.starts_with("version: 1\nname: kinks-tune\n")).last().unwrap();
+        let mut texts = runs.map(|file| std::fs::read_to_string(sandbox.path("results/run").join(file)).unwrap());
+        let trial = texts.rfind(|text| text.starts_with("version: 1\nname: kinks-tune\n")).unwrap();
         let inner = trial.split("tune-rows:").nth(1).unwrap().split("tune-model:").next().unwrap();
         assert!(inner.contains(way) && inner.contains("key: "), "{split}: {trial}");
     }

@@ -55,7 +55,7 @@ fn assert_whole(server: &Server, id: &str) {
         let path = file["path"].as_str().unwrap();
         if !path.contains("://") {
             let bytes = server.get(&format!("results/{path}"));
-            let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let hash = Sha256::digest(bytes).iter().fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"));
             assert_eq!(file["sha256"], hash, "{path}");
         }
     }
@@ -131,7 +131,9 @@ fn runs_in_progress_elsewhere_and_what_is_not_ours_stay() {
     place.server.put(&format!("results/run/{slow}/events.jsonl"), &log);
     place.server.put(&format!("results/metrics/pipeline=small/run_date=2020-01-02/{later}.parquet"), &table);
     let foreign = [format!("results/run/{}/notes.txt", ids[0]), format!("results/models/small/{}/readme.md", ids[0])];
-    foreign.iter().for_each(|name| place.server.put(name, &log));
+    for name in &foreign {
+        place.server.put(name, &log);
+    }
     let prune = format!("runs prune --results {results} --status unfinished --status deleted --status succeeded");
     let said = place.run_on("elsewhere", &prune).succeeded().stdout;
     for id in [slow, later] {
