@@ -6,7 +6,7 @@
 //!
 //! Fits are short and figures rounded, so that processors, whose last digits differ, agree.
 
-use crate::sandbox::{Ran, Sandbox};
+use crate::sandbox::Sandbox;
 use arrow::array::{ArrayRef, Float64Array};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -97,13 +97,7 @@ fn fingerprints() -> String {
         );
     }
     sandbox.write("fingerprint.yaml", &text);
-    // Other loops of OpenBLAS round otherwise, and chains diverge: those that every x86 processor of ten years has.
-    let mut run = sandbox.command();
-    run.args(["run", "fingerprint.yaml", "--quiet"]);
-    if cfg!(target_arch = "x86_64") {
-        run.env("OPENBLAS_CORETYPE", "Haswell");
-    }
-    Ran::from(&run.output().unwrap()).succeeded();
+    sandbox.run_with_common_loops("run fingerprint.yaml --quiet").succeeded();
     let predictions = read_predictions(&sandbox.table_files("predictions")[0]).unwrap();
     let each = predictions.y_mean.len() / fits.len();
     let std = predictions.y_std.unwrap();

@@ -98,21 +98,21 @@ fn a_nightly_job_starts_where_the_last_one_ended() {
         let sandbox = Sandbox::new();
         write_rows(&sandbox, 90);
         sandbox.write("x.yaml", &pipeline(features, &format!("{options}, start_from: models/m, publish: models/m")));
-        let first = sandbox.run("run x.yaml").succeeded();
+        let first = sandbox.run_with_common_loops("run x.yaml").succeeded();
         assert!(first.stderr.contains("no model in models/m to start from yet"), "{options}: {}", first.stderr);
         let (of_first, scratch) = (published(&sandbox), smse(&sandbox));
-        let again = sandbox.run("run x.yaml").succeeded();
+        let again = sandbox.run_with_common_loops("run x.yaml").succeeded();
         assert!(again.stdout.contains("5 taken from the cache"), "{options}: {}", again.stdout);
         assert_eq!(published(&sandbox), of_first, "{options}");
         // The next night.
         write_rows(&sandbox, 100);
         assert!(sandbox.run("validate x.yaml --data").code == 0);
-        let next = sandbox.run("run x.yaml").succeeded();
+        let next = sandbox.run_with_common_loops("run x.yaml").succeeded();
         assert!(next.stderr.contains("training starts from models/m/model.safetensors"), "{options}: {}", next.stderr);
         let (of_second, started) = (published(&sandbox), smse(&sandbox));
         assert_ne!(of_second, of_first, "{options}");
         assert!(started < 1.5 * scratch + 0.02, "{options}: {started} after {scratch}");
-        let again = sandbox.run("run x.yaml").succeeded();
+        let again = sandbox.run_with_common_loops("run x.yaml").succeeded();
         assert!(again.stdout.contains("5 taken from the cache"), "{options}: {}", again.stdout);
         assert_eq!(published(&sandbox), of_second, "{options}");
         if options.contains("em:") {
