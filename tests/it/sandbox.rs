@@ -62,7 +62,7 @@ impl Sandbox {
         Ran::from(&output)
     }
 
-    /// The same with loops of OpenBLAS that every x86 processor of ten years has: with others chains on few rows diverge.
+    /// The same with loops of `OpenBLAS` that every x86 processor of ten years has: with others chains on few rows diverge.
     pub fn run_with_common_loops(&self, arguments: &str) -> Ran {
         let mut command = self.command();
         if cfg!(target_arch = "x86_64") {
