@@ -57,6 +57,7 @@ pub mod neighbours;
 pub mod observer;
 pub mod predict;
 pub mod random;
+pub(crate) mod relevance;
 pub mod row_noise;
 pub mod scaling;
 pub mod sparse;

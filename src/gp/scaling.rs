@@ -145,6 +145,11 @@ impl Scaling {
         Ok(Self { feature_centre, feature_scale, target_mean, target_std })
     }
 
+    /// Multiplies scaled features by these factors.
+    pub fn weigh(&mut self, factors: &[f64]) {
+        self.feature_scale.iter_mut().zip(factors).for_each(|(scale, factor)| *scale /= factor);
+    }
+
     /// Features x: `[p, d]` on the training scale.
     pub fn features(&self, x: ArrayView2<'_, f64>) -> Array2<f64> {
         self.scaled(x.to_owned())

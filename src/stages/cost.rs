@@ -26,6 +26,8 @@ const DERIVATIVE: f64 = 1e-9;
 /// The search from several starts on a subset of so many rows, for each length.
 const STARTS: f64 = 0.25;
 const SUBSET: f64 = 300.0;
+/// Rows from which relevance is known, at most.
+const RELEVANCE_ROWS: f64 = 1000.0;
 /// The same for inducing points.
 const SPARSE_EVALUATIONS: f64 = 60.0;
 const SPARSE_PER_LENGTH: f64 = 6.0;
@@ -69,8 +71,9 @@ fn fitting(train: &Train, size: WorkSize) -> f64 {
     let points = points.min(rows);
     let pair = COVARIANCE + PER_FEATURE * features;
     let starts = |lengths: f64| STARTS * lengths * (rows / SUBSET).min(1.0).powi(2);
-    let exact =
-        || starts(lengths) + (EXACT_EVALUATIONS + EXACT_PER_LENGTH * (lengths - 1.0)) * dense(rows, pair, lengths);
+    let exact = |lengths: f64| {
+        starts(lengths) + (EXACT_EVALUATIONS + EXACT_PER_LENGTH * (lengths - 1.0)) * dense(rows, pair, lengths)
+    };
     let sparse = |lengths: f64| {
         let pass = rows * points * (MULTIPLY * points + pair + PER_FEATURE * (lengths - 1.0));
         starts(lengths)
@@ -78,14 +81,25 @@ fn fitting(train: &Train, size: WorkSize) -> f64 {
             + (SPARSE_EVALUATIONS + SPARSE_PER_LENGTH * (lengths - 1.0)) * pass
     };
     let local = || train.local().map_or(0.0, |local| neighbourhoods(rows, features, f64::from(local.neighbours)));
+    // Relevance comes from an exact model of some rows.
+    let relevance = if train.ard && train.method.is_deep() {
+        let some = rows.min(RELEVANCE_ROWS);
+        let evaluations = EXACT_EVALUATIONS + EXACT_PER_LENGTH * (features - 1.0);
+        STARTS * features * (some / SUBSET).min(1.0).powi(2) + evaluations * dense(some, pair, features)
+    } else {
+        0.0
+    };
+    // Layers share one length.
+    let lengths = if train.method.is_deep() { 1.0 } else { lengths };
     passing(size)
+        + relevance
         + match train.method {
             Method::Mean => 0.0,
             Method::Ridge => MULTIPLY * rows * features * features,
             Method::Knn => PER_FEATURE * rows * rows.min(10_000.0) * features,
-            Method::Gp => exact(),
+            Method::Gp => exact(lengths),
             Method::SparseGp => sparse(lengths) + local(),
-            Method::DeepGp => exact() + gradients(train) * dense(rows, pair, 1.0),
+            Method::DeepGp => exact(lengths) + gradients(train) * dense(rows, pair, 1.0),
             Method::Stride => {
                 let top =
                     train.top.map(|top| neighbourhoods(rows, features, f64::from(top.neighbours)) / LOCAL_EVALUATIONS);

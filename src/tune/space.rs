@@ -52,9 +52,9 @@ pub fn dimensions(scope: SearchScope, kept: &[String]) -> Vec<Dimension> {
         Method::SparseGp => {
             all.extend([kernels(), points(), nearby(), ard()]);
         }
-        Method::DeepGp => all.extend([kernels(), layers(), chains(), draws()]),
+        Method::DeepGp => all.extend([kernels(), ard(), layers(), chains(), draws()]),
         Method::Stride => {
-            all.extend([kernels(), points(), nearby(), layers(), chains(), draws(), iterations()]);
+            all.extend([kernels(), ard(), points(), nearby(), layers(), chains(), draws(), iterations()]);
             if scope.has_rank {
                 let ranks = sizes(&[25, 50, 100, 200, 400]);
                 all.push(option("deep.hidden.rank", &ranks, |rank| format!("deep: {{ hidden: {{ rank: {rank} }} }}")));

@@ -80,6 +80,7 @@ mod prune;
 mod python;
 mod readable;
 mod readers;
+mod relevance;
 mod report;
 mod resume;
 mod row_noise;

@@ -17,7 +17,11 @@ fn model() -> ModelFile {
         method: "stride".into(),
         kernel: "rbf".into(),
         feature_names: vec!["f1".into(), "größe".into()],
-        feature_scaling: CentreAndScale { centre: vec![0.1 + 0.2, -1e-300], scale: vec![1.0 / 3.0, 2.5e17] },
+        feature_scaling: CentreAndScale {
+            centre: vec![0.1 + 0.2, -1e-300],
+            scale: vec![1.0 / 3.0, 2.5e17],
+            relevance: vec![],
+        },
         target_scaling: TargetScaling { mean: 5e-324, std: f64::MAX },
         training: TrainingSummary {
             rows: 100,

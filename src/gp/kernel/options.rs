@@ -21,7 +21,7 @@ pub struct StationaryOptions {
 }
 
 impl StationaryOptions {
-    /// Serialises everything but `ard`, for the methods that have no such option.
+    /// Serialises everything but `ard`, for the methods of which it is no matter of the covariance.
     pub fn without_ard<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Text {

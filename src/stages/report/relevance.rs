@@ -48,8 +48,10 @@ pub fn relevance(
 /// The range of each feature in lengths; nothing for a model that has one length for all.
 fn spans(meta: &ModelMeta) -> Option<Vec<(String, f64)>> {
     let each = meta.feature_names.iter().enumerate();
+    // Deep models have one length for all, and scales that are as different as lengths would be.
+    let scaled = !meta.feature_scaling.relevance.is_empty();
     each.map(|(index, name)| {
-        let length = *meta.hyperparameters.get(&format!("length[{name}]"))?;
+        let length = if scaled { 1.0 } else { *meta.hyperparameters.get(&format!("length[{name}]"))? };
         let (range, scale) = (meta.feature_ranges.get(index)?, meta.feature_scaling.scale.get(index)?);
         Some((name.clone(), (range.max - range.min) / (scale * length)))
     })

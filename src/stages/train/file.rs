@@ -58,6 +58,7 @@ impl TrainedModel {
             feature_scaling: CentreAndScale {
                 centre: self.scaling.feature_centre.clone(),
                 scale: self.scaling.feature_scale.clone(),
+                relevance: self.relevance.clone(),
             },
             target_scaling: TargetScaling { mean: self.scaling.target_mean, std: self.scaling.target_std },
             feature_ranges: provenance.rows.ranges.clone(),
@@ -103,7 +104,8 @@ impl TrainedModel {
         let as_they_are = || Encoding { columns: meta.feature_names.iter().map(plain).collect() };
         let encoding = meta.columns.clone().unwrap_or_else(as_they_are);
         let (feature_names, transform) = (meta.feature_names.clone(), meta.target_transform);
-        Ok(Self { feature_names, encoding, transform, scaling, predictor, local_fit: None, calibrated })
+        let relevance = meta.feature_scaling.relevance.clone();
+        Ok(Self { feature_names, encoding, transform, scaling, relevance, predictor, local_fit: None, calibrated })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::gp::linalg::{Interrupt, go_on};
 use crate::gp::neighbours::LocalFit;
 use crate::gp::observer::Observer;
 use crate::gp::random::StreamKey;
+use crate::gp::relevance;
 use crate::gp::scaling::Scaling;
 use crate::gp::sparse;
 use crate::gp::warm::WarmStart;
@@ -36,6 +37,8 @@ pub struct TrainedModel {
     /// The scale on which the target is modelled, if it is not its own.
     pub(super) transform: Option<Transform>,
     pub(super) scaling: Scaling,
+    /// What features were multiplied by for their relevance, which is in `scaling`; empty where all count the same.
+    pub(super) relevance: Vec<f64>,
     pub(super) predictor: Predictor,
     /// How good a local layer is, if one was fitted.
     pub(super) local_fit: Option<LocalFit>,
@@ -55,15 +58,27 @@ pub fn fit(
     let EncodedRows { y, transform, encoding, own, noise } = table.encoded(source, transform, key)?;
     let feature_names = encoding.names();
     check_features(stage, &feature_names)?;
-    let scaling = Scaling::fit_over((own.view(), y.view()), &span, stage.scale.features)?;
+    let mut scaling = Scaling::fit_over((own.view(), y.view()), &span, stage.scale.features)?;
     let summary = RowSummary::new(&own, &span)?;
-    // In place: there may be many rows.
-    let (x, y) = (scaling.scaled(own), scaling.target(y.view()));
     let stage = &Train { hyperparameters: stage.hyperparameters.scaled(scaling.target_std), ..stage.clone() };
     let noise = noise.on(&scaling);
+    let beginning = beginning.filter(|beginning| beginning.fits(&feature_names, transform));
+    let mut relevance = Vec::new();
+    if stage.ard && stage.method.is_deep() {
+        let known = beginning.as_ref().map(Beginning::relevance).filter(|known| !known.is_empty());
+        relevance = match known {
+            Some(known) => known.to_vec(),
+            None => {
+                let rows = FitRows { x: own.view(), y: y.view(), noise: &noise, span: span.clone(), kept: None };
+                relevance::fit(&rows, &scaling, stage.stationary(), &key.with("relevance"), observer)?
+            }
+        };
+        scaling.weigh(&relevance);
+    }
+    // In place: there may be many rows.
+    let (x, y) = (scaling.scaled(own), scaling.target(y.view()));
     // The layers keep the same rows, and no copy.
     let x = x.into_shared();
-    let beginning = beginning.filter(|beginning| beginning.fits(&feature_names, transform));
     let warm = beginning.and_then(|beginning| beginning.in_units_of(&scaling));
     let effective = if warm.is_some() { stage.started() } else { stage.clone() };
     let (start, rows) =
@@ -71,7 +86,8 @@ pub fn fit(
     let (predictor, local_fit) = predictor(start, &rows, source, key, resume, observer)?;
     let rows = &TrainingRows { of: rows, source };
     let calibrated = calibrate(stage, &predictor, rows, &key.with("calibrate"), observer)?;
-    let model = TrainedModel { feature_names, encoding, transform, scaling, predictor, local_fit, calibrated };
+    let model =
+        TrainedModel { feature_names, encoding, transform, scaling, relevance, predictor, local_fit, calibrated };
     Ok((model, summary))
 }
 
@@ -167,9 +183,10 @@ impl TrainedModel {
         encoding::raw(&self.encoding, table, rows)
     }
 
-    /// What a column that is a number is divided by; none for columns of other kinds.
+    /// What a column that is a number is divided by, whatever its relevance; none for columns of other kinds.
     pub fn number_scale(&self, column: usize) -> Option<f64> {
-        self.encoding.place_of_number(column).map(|place| self.scaling.feature_scale[place])
+        let relevance = |place: usize| self.relevance.get(place).copied().unwrap_or(1.0);
+        self.encoding.place_of_number(column).map(|place| self.scaling.feature_scale[place] * relevance(place))
     }
 
     /// Whether a column has levels, not values in an order.

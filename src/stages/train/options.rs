@@ -31,7 +31,7 @@ pub const PRESETS: &[Preset] = &[
 pub const USED_BY: &[UsedBy] = &[
     UsedBy::new("kernel", "method", &["gp", "sparse_gp", "deep_gp", "stride"]),
     UsedBy::new("hyperparameters", "method", &["gp", "sparse_gp", "deep_gp", "stride"]),
-    UsedBy::new("ard", "method", &["gp", "sparse_gp"]),
+    UsedBy::new("ard", "method", &["gp", "sparse_gp", "deep_gp", "stride"]),
     UsedBy::new("inducing", "method", &["sparse_gp", "stride"]),
     UsedBy::new("deep", "method", &["deep_gp", "stride"]),
     UsedBy::new("em", "method", &["deep_gp", "stride"]),
@@ -59,7 +59,8 @@ pub struct Train {
     /// The covariance function (Gaussian processes: `gp`, `sparse_gp`, `deep_gp`, `stride`).
     #[serde(default)]
     pub kernel: Kernel,
-    /// One correlation length per feature (`gp`, `sparse_gp`).
+    /// One correlation length per feature. For `deep_gp` and `stride` they come from an exact process of at most 1,000 rows, and
+    /// features are divided by them before training.
     #[serde(default)]
     pub ard: bool,
     /// Starting values of the hyper-parameters, in scaled units, and which to optimise.
@@ -202,7 +203,13 @@ impl Train {
             em.as_object_mut().map(|options| options.shift_remove("exchanges"));
             em
         };
-        let start = || stationary.without_ard(serde_json::value::Serializer).unwrap_or_default();
+        let start = || {
+            let mut start = stationary.without_ard(serde_json::value::Serializer).unwrap_or_default();
+            if self.ard {
+                start["ard"] = json!(true);
+            }
+            start
+        };
         let options = match self.method {
             Method::Mean | Method::Ridge => json!({}),
             Method::Knn => json!(self.knn),
@@ -263,7 +270,8 @@ impl Train {
         })
     }
 
-    fn stationary(&self) -> StationaryOptions {
+    /// What the stationary model of the method is like.
+    pub fn stationary(&self) -> StationaryOptions {
         StationaryOptions { kernel: self.kernel, ard: self.ard, hyperparameters: self.hyperparameters }
     }
 

@@ -171,13 +171,15 @@ pub const FROM_SCRATCH: &str = "`start_from`: columns have become other features
 pub struct Beginning {
     predictor: Predictor,
     scaling: Scaling,
+    relevance: Vec<f64>,
     feature_names: Vec<String>,
     transform: Option<Transform>,
 }
 
 /// The model in the file, if hidden layers of the stage can start from it.
 pub fn begin(stage: &Train, file: &ModelFile, path: &Path) -> Result<Beginning, StageError> {
-    let TrainedModel { predictor, scaling, feature_names, transform, .. } = TrainedModel::from_file(file, path)?;
+    let TrainedModel { predictor, scaling, relevance, feature_names, transform, .. } =
+        TrainedModel::from_file(file, path)?;
     if let Predictor::Deep { gp, .. } = &predictor {
         let (architecture, layers, width) = gp.layout();
         let (wanted, wanted_layers) = (stage.deep.architecture, stage.deep.layers as usize - 1);
@@ -206,7 +208,7 @@ pub fn begin(stage: &Train, file: &ModelFile, path: &Path) -> Result<Beginning, 
             ));
         }
     }
-    Ok(Beginning { predictor, scaling, feature_names, transform })
+    Ok(Beginning { predictor, scaling, relevance, feature_names, transform })
 }
 
 impl Beginning {
@@ -214,6 +216,11 @@ impl Beginning {
     pub fn fits(&self, feature_names: &[String], transform: Option<Transform>) -> bool {
         let scale = |transform: Option<Transform>| transform.map(|transform| std::mem::discriminant(&transform));
         self.feature_names == feature_names && scale(self.transform) == scale(transform)
+    }
+
+    /// What its features were multiplied by for their relevance; empty where all count the same.
+    pub fn relevance(&self) -> &[f64] {
+        &self.relevance
     }
 
     /// What it knows, for rows that are scaled like this.

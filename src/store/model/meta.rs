@@ -83,6 +83,9 @@ pub struct CentreAndScale {
     pub centre: Vec<f64>,
     /// Divided by; positive.
     pub scale: Vec<f64>,
+    /// What features were multiplied by for their relevance, which is in `scale`; empty where all count the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relevance: Vec<f64>,
 }
 
 /// `(y - mean) / std`.
@@ -149,6 +152,10 @@ impl ModelMeta {
             ("feature_scaling.scale", self.feature_scaling.scale.len()),
             ("feature_ranges", self.feature_ranges.len()),
         ];
+        let relevance = &self.feature_scaling.relevance;
+        let lengths = lengths
+            .into_iter()
+            .chain((!relevance.is_empty()).then_some(("feature_scaling.relevance", relevance.len())));
         for (what, length) in lengths {
             if length != features {
                 return Err(format!("{what} has {length} entries for {features} features"));
@@ -178,8 +185,8 @@ impl ModelMeta {
     fn check_numbers(&self) -> Result<(), String> {
         let all_finite = |values: &[f64]| values.iter().all(|value| value.is_finite());
         let positive = |value: f64| value > 0.0 && value.is_finite();
-        let CentreAndScale { centre, scale } = &self.feature_scaling;
-        if !all_finite(centre) || !scale.iter().copied().all(positive) {
+        let CentreAndScale { centre, scale, relevance } = &self.feature_scaling;
+        if !all_finite(centre) || !scale.iter().chain(relevance).copied().all(positive) {
             return Err(
                 "the feature scaling has a centre that is not finite or a scale that is not positive".to_owned()
             );
