@@ -563,6 +563,44 @@ fn rows_that_were_recorded_twice_leave_the_noise_as_it_is() {
     assert!(variances.iter().all(|variance| *variance < both.noise()), "{variances:?} {}", both.noise());
 }
 
+// Most rows that were recorded twice agree, some do not: a third one may be as far off as they are from each other.
+#[test]
+fn a_prediction_where_rows_are_is_no_surer_than_copies_agree() {
+    let (x, y) = waves(45, 400, 2);
+    // Smooth targets without noise: rows apart say that there is next to none.
+    let twice: Vec<usize> = (0..400).chain((0..400).step_by(10)).collect();
+    let (x, mut y) = (x.select(Axis(0), &twice), y.select(Axis(0), &twice));
+    (400..440).step_by(4).for_each(|row| y[row] += 0.8);
+    let hyper = Hyper::isotropic(1.0, 1.2, 0.3);
+    let global = SparseGp::condition(x.view(), y.view(), Kernel::Rbf, &hyper, &[0, 7, 13, 22], JITTER).unwrap();
+    let fitted = |options: &LocalOptions| {
+        let (gp, quality) =
+            global.clone().with_local(x.view(), y.view(), options, &StreamKey::new(3), &mut Silent).unwrap();
+        assert!(quality.is_better(), "{quality:?}");
+        gp
+    };
+    let gp = fitted(&TEN);
+    let local = gp.parts().local.as_ref().unwrap();
+    // The mean square within the pairs.
+    let pairs = (0..40).map(|pair| (local.residuals[[0, 10 * pair]] - local.residuals[[0, 400 + pair]]).powi(2) / 2.0);
+    let within = pairs.sum::<f64>() / 40.0;
+    let variance = |gp: &SparseGp, row: usize| {
+        let stars = x.select(Axis(0), &[row]);
+        gp.predict(stars.view(), true).unwrap().latent_variance.unwrap()[0] + gp.noise()
+    };
+    assert!(within > 2.0 * gp.noise(), "{within} {}", gp.noise());
+    for (row, copies) in [(0, 2.0), (390, 2.0), (401, 2.0), (1, 1.0), (399, 1.0)] {
+        let (found, least) = (variance(&gp, row), within * (1.0 + 1.0 / copies));
+        assert!((found / least - 1.0).abs() < 1e-9, "row {row}: {found} for {least}");
+    }
+    // What is said of training rows that are left out is no surer.
+    let left_out = gp.left_out(x.view(), y.view(), &StreamKey::new(5)).unwrap();
+    assert!((left_out.variances[0] / (2.0 * within) - 1.0).abs() < 1e-9 && left_out.variances[1] != 2.0 * within);
+    // Noise that is known needs no such evidence.
+    let known = fitted(&LocalOptions { known_noise: true, ..TEN });
+    assert_eq!(known.parts().local.as_ref().unwrap().training[[0, 2]], 0.0);
+}
+
 // In a design with repetitions copies are the rule, and what they differ by is the noise.
 #[test]
 fn repetitions_of_a_design_know_the_noise() {

@@ -15,7 +15,7 @@ use ndarray::array;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use stride_pipe::features::ColumnKind;
-use stride_pipe::store::input::{check_unique_keys, sha256_file};
+use stride_pipe::store::input::{ReadProgress, check_unique_keys, sha256_file};
 use stride_pipe::store::{InputTable, InvalidPolicy, Selection, StoreError, discover, open, peek, write_columns};
 
 fn floats(values: &[f64]) -> ArrayRef {
@@ -367,7 +367,8 @@ fn a_file_is_hashed_again_only_when_it_may_have_changed() {
     let path = dir.path().join("x.parquet");
     fs::write(&path, "first").unwrap();
     let written = fs::metadata(&path).unwrap().modified().unwrap();
-    let file = discover(&path).unwrap().remove(0).hashed().unwrap();
+    let mut seen = ReadProgress::new("hashing", |bytes| bytes.to_string(), 5);
+    let file = discover(&path).unwrap().remove(0).hashed(&mut seen).unwrap();
     let first = file.sha256().unwrap();
     assert_eq!(first, sha256_file(&path).unwrap());
     // Other contents that nothing but reading would tell from the first.

@@ -8,6 +8,7 @@ use ndarray::{Array2, ArrayView1, ArrayView2, Axis};
 use rayon::prelude::*;
 
 use super::conditional::{Conditional, Site, Sites};
+use super::copies::Copies;
 use super::fit::{NoiseRule, fit};
 use super::likelihood::LocalLikelihood;
 use super::lists::NeighbourLists;
@@ -28,6 +29,8 @@ use crate::gp::warm::LocalStart;
 const SEEN_TARGETS: usize = 1 << 20;
 /// Training rows by which it is measured what is usual.
 const MEASURED: usize = 4096;
+/// Rows that are closer than this share of the usual distance are at one place.
+const SAME_PLACE: f64 = 1e-9;
 
 /// Where the global model sees rows: the features of a stationary model, or what the hidden layers make of them.
 #[derive(Debug, Clone)]
@@ -55,7 +58,8 @@ pub struct LocalParts {
     pub residuals: Array2<f64>,
     /// Variance, length and noise of every particle's layer, `[S, 3]`.
     pub hyper: Array2<f64>,
-    /// Mean variance and mean distance to the nearest row, of training rows that are left out, for every particle, `[S, 2]`.
+    /// Mean variance and mean distance to the nearest row, of training rows that are left out, and the variance within
+    /// rows at one place (0: as the layer says), for every particle, `[S, 3]`.
     pub training: Array2<f64>,
     /// How the noise of those rows differs.
     pub noise: RowNoise,
@@ -85,7 +89,7 @@ impl LocalParts {
             || d != features
             || self.residuals.dim() != (particles, n)
             || self.hyper.dim() != (particles, 3)
-            || self.training.dim() != (particles, 2)
+            || self.training.dim() != (particles, 3)
         {
             return Err(GpError::shape(format!(
                 "a local layer of {n} rows and {d} features with residuals {:?} and hyper-parameters {:?}, in a model with \
@@ -122,14 +126,17 @@ impl LocalParts {
             residuals: self.residuals.row(particle).to_vec(),
             noise: self.noise.clone(),
             training: UsualRow { variance: self.training[[particle, 0]], spacing: self.training[[particle, 1]] },
+            of_copies: self.training[[particle, 2]],
         })
     }
 
     /// Measures what is usual for training rows, with the layers of all particles.
     pub(crate) fn measure<'l>(&mut self, layers: impl Iterator<Item = &'l LocalLayer>) -> Result<(), GpError> {
+        let copies = Copies::among(self.x.view());
         for (mut to, layer) in self.training.outer_iter_mut().zip(layers) {
             let UsualRow { variance, spacing } = layer.measure()?;
-            to.assign(&ndarray::arr1(&[variance, spacing]));
+            let of_copies = if to[2] > 0.0 { copies.variance(&layer.residuals) } else { 0.0 };
+            to.assign(&ndarray::arr1(&[variance, spacing, of_copies]));
         }
         Ok(())
     }
@@ -160,6 +167,8 @@ pub(crate) struct LocalLayer {
     residuals: Vec<f64>,
     noise: RowNoise,
     training: UsualRow,
+    /// The variance within rows at one place; 0 where it is what the layer says.
+    of_copies: f64,
 }
 
 impl LocalLayer {
@@ -200,7 +209,10 @@ impl LocalLayer {
                 let lost = if is_lost(&rows.at(first + lane)) { f64::NAN } else { 0.0 };
                 *mean += panel.mean()[lane] + lost;
                 if variance {
-                    latent.push(not_negative(panel.variance()[lane] - self.hyper.noise + lost));
+                    let near = found[first % QUERIES + lane].iter();
+                    let copies = near.take_while(|(distance, _)| self.is_none(*distance)).count();
+                    let variance = self.with_copies(panel.variance()[lane], copies);
+                    latent.push(not_negative(variance - self.hyper.noise + lost));
                 }
             }
         }
@@ -254,7 +266,27 @@ impl LocalLayer {
     /// What is said of some of the rows that it keeps, each left out in its turn.
     pub fn left_out(&self, rows: &[u32]) -> Result<LeaveOneOut, GpError> {
         let lists = NeighbourLists::others(&self.index, rows, self.neighbours);
-        self.likelihood(&lists).left_out(&self.hyper)
+        let mut found = self.likelihood(&lists).left_out(&self.hyper)?;
+        for (place, variance) in found.variances.iter_mut().enumerate() {
+            let (row, neighbours) = lists.get(place);
+            let own = self.known().at(row).point;
+            let copies = neighbours.take_while(|other| {
+                let pairs = own.iter().zip(self.known().at(*other).point);
+                self.is_none(pairs.map(|(a, b)| (a - b) * (a - b)).sum())
+            });
+            *variance = self.with_copies(*variance, copies.count());
+        }
+        Ok(found)
+    }
+
+    // Whether a squared distance is none at all, but for rounding.
+    fn is_none(&self, distance: f64) -> bool {
+        distance <= (SAME_PLACE * self.training.spacing).powi(2)
+    }
+
+    // The variance of a target at a place where there are so many rows: it differs from their mean at least as they do.
+    fn with_copies(&self, variance: f64, copies: usize) -> f64 {
+        if copies == 0 { variance } else { variance.max(self.of_copies * (1.0 + 1.0 / copies as f64)) }
     }
 }
 
@@ -297,7 +329,11 @@ pub(crate) fn fit_local(
     for (mut to, found) in hyper.outer_iter_mut().zip(&fitted.hyper) {
         to.assign(&ndarray::arr1(&[found.variance, found.lengths[0], found.noise]));
     }
-    let training = Array2::ones((particles.len(), 2));
+    // Measured where the layers are in place. Noise that is known is not to be learned from copies.
+    let mut training = Array2::ones((particles.len(), 3));
+    if noise.known || !noise.rows.is_uniform() {
+        training.column_mut(2).fill(0.0);
+    }
     let (x, noise) = (x.to_owned(), noise.rows.clone());
     Ok((LocalParts { kernel: fitted.kernel, neighbours, x, residuals, hyper, training, noise }, fitted.quality))
 }

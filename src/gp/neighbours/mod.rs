@@ -6,10 +6,12 @@
 //! | `lists` | who is whose neighbour: among earlier rows, or among all others |
 //! | `conditional`, `lanes` | rows given their neighbours, eight side by side, with derivatives |
 //! | `likelihood` | the sum over many rows |
+//! | `copies` | the noise of rows that lie where others do |
 //! | `options`, `fit`, `layer` | the local layer above a trained model |
 
 mod axes;
 mod conditional;
+mod copies;
 mod exact;
 mod fit;
 mod lanes;

@@ -6,8 +6,9 @@ use crate::features::FeatureColumn;
 use crate::gp::team::world;
 use crate::stages::job::{Key, Record};
 use crate::stages::{Demand, Sources, StageError};
-use crate::store::input::Keep;
+use crate::store::input::{Keep, ReadProgress};
 use crate::store::{InputFile, InputTable, StoreError, discover, peek};
+use crate::text;
 use serde_json::json;
 use std::cell::OnceCell;
 use std::path::Path;
@@ -51,7 +52,10 @@ impl Source {
 
     /// Finds and hashes the files.
     pub fn new(stage: &Ingest, demand: &Demand) -> Result<Self, StageError> {
-        let files = discover(stage.path.path())?.into_iter().map(InputFile::hashed).collect::<Result<Vec<_>, _>>()?;
+        let files = discover(stage.path.path())?;
+        let total = files.iter().map(InputFile::size).sum::<Option<u64>>().unwrap_or(0);
+        let mut progress = ReadProgress::new("hashing inputs", text::bytes, total);
+        let files = files.into_iter().map(|file| file.hashed(&mut progress)).collect::<Result<Vec<_>, _>>()?;
         let hashes = files.iter().map(InputFile::sha256).collect::<Result<Vec<_>, _>>()?;
         let contents: Vec<_> = files.iter().zip(&hashes).map(|(file, hash)| json!([hash, file.hive])).collect();
         let mut options = json!({

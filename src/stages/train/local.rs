@@ -3,6 +3,7 @@
 use super::tensors::{count, integers, matrix, of_rows, row_noise};
 use crate::gp::neighbours::{LocalFit, LocalParts};
 use crate::store::{ModelFile, Tensor, Tensors};
+use ndarray::{Array2, s};
 
 /// The word that names the kernel; a model without it has no local layer.
 const KERNEL: &str = "local.kernel";
@@ -32,9 +33,19 @@ pub fn from_file(file: &ModelFile) -> Result<Option<LocalParts>, String> {
         x: matrix(&file.tensors, "local.x")?,
         residuals: matrix(&file.tensors, "local.residuals")?,
         hyper: matrix(&file.tensors, "local.hyper")?,
-        training: matrix(&file.tensors, "local.training")?,
+        training: training(matrix(&file.tensors, "local.training")?),
         noise: row_noise(&file.tensors, "local.")?,
     }))
+}
+
+/// Models of before copies had a noise of their own lack the last column.
+fn training(found: Array2<f64>) -> Array2<f64> {
+    if found.ncols() != 2 {
+        return found;
+    }
+    let mut all = Array2::zeros((found.nrows(), 3));
+    all.slice_mut(s![.., ..2]).assign(&found);
+    all
 }
 
 /// What the user should know of a layer that was fitted.

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use percent_encoding::percent_decode_str;
 
 use super::local::has_pattern;
+use super::progress::ReadProgress;
 use super::source::source_of;
 use crate::store::StoreError;
 
@@ -30,10 +31,10 @@ impl InputFile {
     }
 
     /// The same file with its hash, which is not computed again as long as the file stays as it is.
-    pub fn hashed(mut self) -> Result<Self, StoreError> {
+    pub fn hashed(mut self, progress: &mut ReadProgress) -> Result<Self, StoreError> {
         // The identity first: a change while the file is read shows.
         let identity = self.identity()?;
-        self.hashed = Some((identity, self.sha256()?));
+        self.hashed = Some((identity, self.hash(&mut |bytes| progress.advance(bytes))?));
         Ok(self)
     }
 
@@ -44,7 +45,16 @@ impl InputFile {
         {
             return Ok(hash.clone());
         }
-        source_of(&self.path).sha256(&self.path).map_err(StoreError::vanished)
+        self.hash(&mut |_| {})
+    }
+
+    fn hash(&self, seen: &mut dyn FnMut(u64)) -> Result<String, StoreError> {
+        source_of(&self.path).sha256(&self.path, seen).map_err(StoreError::vanished)
+    }
+
+    /// Bytes, where they can be told without asking a store.
+    pub fn size(&self) -> Option<u64> {
+        std::fs::metadata(&self.path).ok().map(|metadata| metadata.len())
     }
 
     /// Whether the file is the one that was hashed, as far as can be told without reading it.

@@ -55,8 +55,11 @@ impl InputSource for ObjectFiles {
         Ok(format!("{} {}", found.size, tag_of(&found)))
     }
 
-    fn sha256(&self, path: &Path) -> Result<String, StoreError> {
-        Copies::of_user().sha256(path, &head(path)?)
+    fn sha256(&self, path: &Path, seen: &mut dyn FnMut(u64)) -> Result<String, StoreError> {
+        let known = head(path)?;
+        let hash = Copies::of_user().sha256(path, &known)?;
+        seen(known.size);
+        Ok(hash)
     }
 }
 

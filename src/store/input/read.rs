@@ -12,6 +12,7 @@ use super::InputFile;
 use super::batches::{Batches, FilePart};
 use super::features::FeatureReader;
 use super::keys::{KeyBuilder, KeyColumn, KeyForm, KeyValues};
+use super::progress::ReadProgress;
 use super::quality::{ColumnQuality, InvalidPolicy, check_quality};
 use super::schema::{FileSummary, InputSchema, damaged, peek};
 use super::select::{Resolved, Selection};
@@ -146,15 +147,20 @@ pub fn open_parts(
     let mut table = TableBuilder::with_room(&schema, &resolved, keep)?;
     let starts: Vec<u64> =
         schema.files.iter().scan(0, |sum, file| Some(std::mem::replace(sum, *sum + file.rows))).collect();
+    let schema_rows = schema.rows();
     let names = resolved.names().into_iter().map(str::to_owned).collect();
     let mut batches = Batches::new(files.to_vec(), schema, names, "leave this partition out of features and target")?;
+    let mut total = schema_rows;
     if let Keep::Rows(rows) = keep {
         batches.look_at(rows);
+        total = rows.len() as u64;
     }
+    let mut progress = ReadProgress::new("reading", |rows| format!("{rows} rows"), total);
     while let Some(part) = batches.next_part()? {
         let first = (starts[part.index] + part.offset) as usize;
         if let Some(part) = TableBuilder::chosen(part, first, keep)? {
             table.add(&part, &resolved)?;
+            progress.advance(part.batch.num_rows() as u64);
         }
     }
     if policy == InvalidPolicy::Error && !matches!(keep, Keep::Rows(_)) {

@@ -26,9 +26,10 @@ pub(super) trait InputSource: Sync {
     /// What tells, without reading a file, that it has changed.
     fn identity(&self, path: &Path) -> Result<String, StoreError>;
 
-    /// SHA-256 of the contents, in hexadecimal.
-    fn sha256(&self, path: &Path) -> Result<String, StoreError> {
-        self.open(path)?.reader_at(0).and_then(sha256).map_err(|source| StoreError::read(path, source))
+    /// SHA-256 of the contents, in hexadecimal; every number of bytes that was read is said.
+    fn sha256(&self, path: &Path, seen: &mut dyn FnMut(u64)) -> Result<String, StoreError> {
+        let contents = self.open(path)?.reader_at(0);
+        contents.and_then(|reader| sha256(reader, seen)).map_err(|source| StoreError::read(path, source))
     }
 }
 
