@@ -57,7 +57,7 @@ pub static KIND: StageKind = StageKind {
         check: check::check,
         ..Kind::new::<Train>("train", "Trains one model per fold.")
     },
-    version: 9,
+    version: 10,
     read: super::read::<Train>,
 };
 
