@@ -141,7 +141,7 @@ fn options(given: &BTreeMap<&str, &str>) -> DeepOptions {
             hyperparameters: number("hyper", 1) > 0,
             sampler,
             final_transitions: Some(number("final", 50) as u32),
-            draws: number("draws", basis.draws as usize) as u32,
+            draws: Some(number("draws", basis.draws() as usize) as u32),
             climb: given.get("climb").and_then(|value| value.parse().ok()),
             ..EmOptions::default()
         },

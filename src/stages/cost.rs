@@ -115,7 +115,7 @@ pub fn predicting(train: &Train, trained: f64, (rows, features): WorkSize) -> f6
     let pair = COVARIANCE + PER_FEATURE * features;
     let points = f64::from(train.inducing.count).min(trained);
     let local = train.local().map_or(0.0, |local| neighbourhoods(rows, features, f64::from(local.neighbours)) / 10.0);
-    let components = f64::from(train.em.particles) * f64::from(train.em.draws);
+    let components = f64::from(train.em.particles) * f64::from(train.em.draws());
     let each = match train.method {
         Method::Mean | Method::Ridge => 0.0,
         Method::Knn => PER_FEATURE * trained.min(10_000.0) * features,

@@ -237,7 +237,7 @@ fn a_sparse_process_and_its_local_layer_leave_rows_out_by_their_definitions() {
     let refitted = refits((&k_mm, &k_mn), y.as_slice().unwrap(), (hyper.variance, &|_| hyper.noise));
     close(&gp.left_out(x.view(), y.view(), &key).unwrap(), &refitted, 1e-7, "sparse");
 
-    let options = LocalOptions { neighbours: 7, kernel: LocalKernel::Auto, rows: None, known_noise: false };
+    let options = LocalOptions { neighbours: 7, kernel: LocalKernel::Auto, rows: None, known_noise: false, states: 1 };
     let (gp, fit) = gp.with_local(x.view(), y.view(), &options, &key, &mut Silent).unwrap();
     assert!(fit.is_better());
     let parts = gp.parts().local.as_ref().unwrap();

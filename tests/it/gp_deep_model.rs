@@ -43,7 +43,7 @@ fn options(
 
 // So many states of a frozen chain of this length.
 fn keeping(mut options: DeepOptions, final_transitions: u32, draws: u32) -> DeepOptions {
-    (options.em.final_transitions, options.em.draws) = (Some(final_transitions), draws);
+    (options.em.final_transitions, options.em.draws) = (Some(final_transitions), Some(draws));
     options
 }
 
@@ -294,7 +294,7 @@ fn is_needed(parts: &DeepParts, name: &str) -> bool {
 fn models() -> Vec<DeepParts> {
     let quick = |mut options: DeepOptions| {
         (options.em.iterations, options.em.particles, options.em.final_transitions, options.em.draws) =
-            (Some(1), 3, Some(0), 1);
+            (Some(1), 3, Some(0), Some(1));
         run(&options, 30, None).0.parts().clone()
     };
     several().into_iter().map(quick).collect()

@@ -126,7 +126,7 @@ fn everything_in_the_schema_can_be_written() {
         ("objective", nothing()),
         ("sampler", json!(em.sampler)),
         ("final_transitions", nothing()),
-        ("draws", json!(em.draws)),
+        ("draws", json!(em.draws())),
         ("until", nothing()),
         ("time_budget", nothing()),
         ("climb", Json::Null),

@@ -76,11 +76,11 @@ fn interrupted_it_ends_the_same() {
     let budget = TimeBudget::parse("8s");
     let ems = [
         EmOptions { iterations: Some(20), until: Some(NEVER), time_budget: budget, ..EmOptions::default() },
-        EmOptions { iterations: Some(20), time_budget: budget, draws: 3, ..EmOptions::default() },
+        EmOptions { iterations: Some(20), time_budget: budget, draws: Some(3), ..EmOptions::default() },
         EmOptions {
             iterations: Some(7),
             until: Some(Until { rhat: 1.2, ess: 12.0 }),
-            draws: 2,
+            draws: Some(2),
             ..EmOptions::default()
         },
     ];

@@ -19,7 +19,8 @@ use stride_pipe::gp::row_noise::RowNoise;
 use stride_pipe::gp::sparse::{JITTER, SparseGp};
 
 const ACA: HiddenOptions = aca(8, 1e-9);
-const TEN: LocalOptions = LocalOptions { neighbours: 10, kernel: LocalKernel::Auto, rows: None, known_noise: false };
+const TEN: LocalOptions =
+    LocalOptions { neighbours: 10, kernel: LocalKernel::Auto, rows: None, known_noise: false, states: 1 };
 
 /// Waves that few inducing points cannot follow; standardised.
 fn waves(seed: u64, n: usize, d: usize) -> (Array2<f64>, Array1<f64>) {
@@ -31,7 +32,7 @@ fn waves(seed: u64, n: usize, d: usize) -> (Array2<f64>, Array1<f64>) {
 }
 
 fn local(neighbours: u32, kernel: LocalKernel, rows: Option<u32>) -> LocalOptions {
-    LocalOptions { neighbours, kernel, rows, known_noise: false }
+    LocalOptions { neighbours, kernel, rows, known_noise: false, states: 1 }
 }
 
 fn hyper_of(parts: &LocalParts, particle: usize) -> Hyper {
@@ -333,7 +334,7 @@ fn several() -> Vec<DeepOptions> {
         options(neighbour_start(Kernel::Matern32, 5), Convolution, 2, FULL, pcn(10)),
         options(auto, Injective, 2, ACA, hmc(2, 3)),
     ];
-    (all[2].em.final_transitions, all[2].em.draws) = (Some(6), 2);
+    (all[2].em.final_transitions, all[2].em.draws) = (Some(6), Some(2));
     all
 }
 

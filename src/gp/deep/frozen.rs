@@ -96,7 +96,7 @@ pub(super) fn shown_rows(key: &StreamKey, n: usize) -> Vec<usize> {
 impl DeepFit<'_> {
     /// The frozen chains, as long as it takes.
     pub(super) fn final_phase(&mut self, observer: &mut dyn Observer) -> Result<(), GpError> {
-        let (moves, draws) = (self.options.em.frozen_moves() as usize, self.options.em.draws as usize);
+        let (moves, draws) = (self.options.em.frozen_moves() as usize, self.options.em.draws() as usize);
         if moves == 0 {
             return self.refresh_densities();
         }

@@ -19,6 +19,8 @@ const ITERATIONS: u32 = 10;
 const ITERATIONS_STARTED: u32 = 2;
 /// The frozen chain after a start from an earlier model is so many times shorter.
 const SHORTER: u32 = 3;
+/// So many of its states are kept, where they cost little: as good as longer chains, for much less time.
+const DRAWS_STARTED: u32 = 4;
 
 /// Steps uphill before the first E step, where the top layer has neighbours.
 const CLIMB: usize = 60;
@@ -127,10 +129,11 @@ pub struct EmOptions {
     #[schemars(range(min = 0))]
     pub final_transitions: Option<u32>,
     /// States of each chain that predictions average over, spread evenly over the frozen chain. The model grows with them,
-    /// and the time of a prediction. 1 is the last state alone.
+    /// and the time of a prediction. 1 is the last state alone. Default: 1; 4 after a start from a published model with inducing
+    /// points.
     #[schemars(range(min = 1, max = 10_000))]
-    #[serde(skip_serializing_if = "is_one")]
-    pub draws: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draws: Option<u32>,
     /// EM ends when what chains sample no longer rises beyond their noise, and batches of `final_transitions` are made until these
     /// are met, for the log-likelihood and for predictions at 50 training rows; at most 40 batches.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,11 +145,6 @@ pub struct EmOptions {
     /// Gradient steps uphill before the first E step; null: 60 with `top: { neighbours }`, 0 otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub climb: Option<u32>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
-const fn is_one(draws: &u32) -> bool {
-    *draws == 1
 }
 
 impl Default for DeepOptions {
@@ -184,7 +182,7 @@ impl Default for EmOptions {
             objective: None,
             sampler: SamplerOptions::default(),
             final_transitions: None,
-            draws: 1,
+            draws: None,
             until: None,
             time_budget: None,
             climb: None,
@@ -231,7 +229,9 @@ impl<'de> Deserialize<'de> for LayerOptions {
 impl Serialize for EmOptions {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (iterations, final_transitions) = (Some(self.iterations()), Some(self.frozen_moves()));
-        Self::serialize(&Self { iterations, final_transitions, ..self.clone() }, serializer)
+        // One state was all there was before this option.
+        let draws = self.draws.filter(|draws| *draws != 1);
+        Self::serialize(&Self { iterations, final_transitions, draws, ..self.clone() }, serializer)
     }
 }
 
@@ -247,13 +247,23 @@ impl EmOptions {
         self.iterations.unwrap_or(ITERATIONS)
     }
 
-    /// The same after a start from an earlier model: chains need not find their way, and what is not written is shorter.
+    /// States of each chain that are kept.
+    pub fn draws(&self) -> u32 {
+        self.draws.unwrap_or(1)
+    }
+
+    /// The same after a start from an earlier model: chains need not find their way, and what is not written is shorter. More
+    /// of their states are kept where the top layer makes that cheap.
     #[must_use]
-    pub fn started(&self) -> Self {
-        let short = (self.sampler.method().frozen_moves() / SHORTER).max(if self.draws > 1 { self.draws } else { 0 });
+    pub fn started(&self, cheap: bool) -> Self {
+        let usual = if cheap { DRAWS_STARTED } else { 1 };
+        let most = self.final_transitions.unwrap_or(u32::MAX).max(1);
+        let draws = self.draws.unwrap_or(usual.min(most));
+        let short = (self.sampler.method().frozen_moves() / SHORTER).max(needed(draws));
         Self {
             iterations: Some(self.iterations.unwrap_or(ITERATIONS_STARTED)),
             final_transitions: Some(self.final_transitions.unwrap_or(short)),
+            draws: Some(draws),
             climb: Some(0),
             ..self.clone()
         }
@@ -261,9 +271,13 @@ impl EmOptions {
 
     /// Length of the frozen chain at the end. The last state needs none; several draws need as many moves.
     pub fn frozen_moves(&self) -> u32 {
-        let needed = if self.draws > 1 { self.draws } else { 0 };
-        self.final_transitions.unwrap_or_else(|| self.sampler.method().frozen_moves()).max(needed)
+        self.final_transitions.unwrap_or_else(|| self.sampler.method().frozen_moves()).max(needed(self.draws()))
     }
+}
+
+// Moves that so many states need.
+const fn needed(draws: u32) -> u32 {
+    if draws > 1 { draws } else { 0 }
 }
 
 impl EmObjective {
@@ -324,7 +338,7 @@ impl DeepOptions {
         if self.em.until.is_some() && self.em.frozen_moves() == 0 {
             return Err(GpError::value("`until` needs `final_transitions`"));
         }
-        if self.em.draws == 0 {
+        if self.em.draws() == 0 {
             return Err(GpError::value("no state of the chains is kept"));
         }
         hidden.check()?;

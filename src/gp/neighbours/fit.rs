@@ -20,6 +20,8 @@ const ROWS: usize = 3000;
 const STEPS: Settings = Settings { iterations: 40, tolerance: 1e-5 };
 /// Particles after the first start close to where they end.
 const FEW_STEPS: Settings = Settings { iterations: 8, tolerance: 1e-5 };
+/// The least variance, as a share of the noise, of a layer where a search may begin.
+const LEAST_SHARE: f64 = 0.05;
 /// Soft bounds lie this factor away from what the data suggest.
 const REACH: f64 = 1e4;
 
@@ -34,6 +36,19 @@ pub(crate) struct NoiseRule<'a> {
     pub rows: &'a RowNoise,
 }
 
+/// What hyper-parameters are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LocalSearch<'a> {
+    pub neighbours: usize,
+    /// The kernels to choose from.
+    pub kernels: &'a [Kernel],
+    /// What particles of an earlier layer had.
+    pub starts: &'a [Hyper],
+    /// So many particles after each other are states of one chain, and have what is found for the last of them: the search
+    /// costs many times what anything else of a state does, and they end close to each other.
+    pub states: usize,
+}
+
 /// The kernel of a local layer, and each particle's hyper-parameters.
 pub(super) struct Fitted {
     pub kernel: Kernel,
@@ -45,7 +60,7 @@ pub(super) struct Fitted {
 pub(super) fn fit(
     particles: &[GlobalParticle],
     indices: &[NeighbourIndex],
-    (neighbours, kernels, starts): (usize, &[Kernel], &[Hyper]),
+    LocalSearch { neighbours, kernels, starts, states }: LocalSearch<'_>,
     (noise, fitted_to): (NoiseRule<'_>, &[u32]),
     key: &StreamKey,
     observer: &mut dyn Observer,
@@ -57,8 +72,10 @@ pub(super) fn fit(
         rows.extend(some.into_iter().map(|row| row as u32));
     }
     let mut best: Option<(Kernel, Hyper, f64)> = None;
-    let (mut hyper, mut with, mut without) = (Vec::new(), 0.0, 0.0);
-    for (number, (particle, index)) in particles.iter().zip(indices).enumerate() {
+    let (mut hyper, mut with, mut without, mut fitted) = (Vec::new(), 0.0, 0.0, 0);
+    // Where to begin after an earlier layer.
+    let mut last = starts.iter().find(|hyper| counts(hyper)).cloned();
+    for (number, (particle, index)) in particles.iter().zip(indices).enumerate().skip(states - 1).step_by(states) {
         let lists = NeighbourLists::others(index, &rows, neighbours).without_copies(index.points());
         let density = |kernel: Kernel| LocalDensity {
             likelihood: LocalLikelihood {
@@ -72,12 +89,15 @@ pub(super) fn fit(
             particle: number as i32,
         };
         // All particles share the kernel that the first one chooses, and start where it ended.
-        let found = if let Some((kernel, start, _)) = &best {
+        let found = if !starts.is_empty() {
+            let density = density(kernels[0]);
+            let (start, steps) = last.take().map_or_else(|| (density.start(), STEPS), |hyper| (hyper, FEW_STEPS));
+            let (hyper, value) = density.maximise(&start, &steps, observer)?;
+            last = [&hyper, &start].into_iter().find(|hyper| counts(hyper)).cloned();
+            (kernels[0], hyper, value)
+        } else if let Some((kernel, start, _)) = &best {
             let (hyper, value) = density(*kernel).maximise(start, &FEW_STEPS, observer)?;
             (*kernel, hyper, value)
-        } else if let Some(start) = starts.first() {
-            let (hyper, value) = density(kernels[0]).maximise(start, &FEW_STEPS, observer)?;
-            (kernels[0], hyper, value)
         } else {
             let start = density(kernels[0]).start();
             let mut found: Option<(Kernel, Hyper, f64)> = None;
@@ -91,12 +111,19 @@ pub(super) fn fit(
         };
         with += found.2;
         without += rows.iter().map(|row| particle.leave_one_out.density(*row as usize)).sum::<f64>();
-        hyper.push(found.1.clone());
+        hyper.extend(std::iter::repeat_n(found.1.clone(), states));
+        fitted += 1;
         best.get_or_insert(found);
     }
     let kernel = best.map_or(kernels[0], |(kernel, ..)| kernel);
-    let count = (rows.len() * particles.len()).max(1) as f64;
+    let count = (rows.len() * fitted).max(1) as f64;
     Ok(Fitted { kernel, hyper, quality: LocalFit { with: with / count, without: without / count } })
+}
+
+// Whether there is a layer at all. Where it has next to no variance, its density hardly depends on the logarithm of that: a
+// search that begins there stays there, night after night.
+fn counts(hyper: &Hyper) -> bool {
+    hyper.variance > LEAST_SHARE * hyper.noise
 }
 
 /// The kernel and hyper-parameters with the best leave-one-out density of targets y: `[n]` at some places.
@@ -110,8 +137,8 @@ pub(crate) fn best_kernel(
 ) -> Result<(Kernel, Hyper), GpError> {
     let index = NeighbourIndex::new(places.points.clone())?;
     let particle = GlobalParticle { places, leave_one_out: LeaveOneOut::of_nothing(y) };
-    let allowed = kernels.allowed();
-    let mut found = fit(&[particle], &[index], (neighbours, &allowed, &[]), (noise, &[]), key, observer)?;
+    let search = LocalSearch { neighbours, kernels: &kernels.allowed(), starts: &[], states: 1 };
+    let mut found = fit(&[particle], &[index], search, (noise, &[]), key, observer)?;
     let hyper = found.hyper.pop().ok_or_else(|| GpError::value("no hyper-parameters"))?;
     Ok((found.kernel, hyper))
 }

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::conditional::{Conditional, Site, Sites};
 use super::copies::Copies;
-use super::fit::{NoiseRule, fit};
+use super::fit::{LocalSearch, NoiseRule, fit};
 use super::likelihood::LocalLikelihood;
 use super::lists::NeighbourLists;
 use super::options::LocalOptions;
@@ -319,8 +319,10 @@ pub(crate) fn fit_local(
     let kernels =
         earlier.map_or_else(|| options.kernel.allowed(), |earlier| vec![options.kernel.after(earlier.kernel)]);
     let starts = earlier.map_or(&[][..], |earlier| &earlier.hyper);
-    let begun = (neighbours, &kernels[..], starts);
-    let fitted = fit(particles, &indices, begun, (noise, fitted_to), key, observer)?;
+    let chained = !starts.is_empty() && particles.len().is_multiple_of(options.states);
+    let states = if chained { options.states } else { 1 };
+    let search = LocalSearch { neighbours, kernels: &kernels, starts, states };
+    let fitted = fit(particles, &indices, search, (noise, fitted_to), key, observer)?;
     let mut residuals = Array2::zeros((particles.len(), n));
     for (mut to, particle) in residuals.outer_iter_mut().zip(particles) {
         to.assign(&ArrayView1::from(&particle.leave_one_out.residuals));

@@ -26,11 +26,20 @@ pub struct LocalOptions {
     /// The noise is known, and stays what the global model has.
     #[serde(skip)]
     pub known_noise: bool,
+    /// So many particles after each other are states of one chain. After a start from an earlier model they share
+    /// hyper-parameters.
+    #[serde(skip, default = "each")]
+    pub states: usize,
+}
+
+// Every particle is a chain.
+const fn each() -> usize {
+    1
 }
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { neighbours: 40, kernel: LocalKernel::Auto, rows: None, known_noise: false }
+        Self { neighbours: 40, kernel: LocalKernel::Auto, rows: None, known_noise: false, states: each() }
     }
 }
 

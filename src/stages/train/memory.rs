@@ -130,7 +130,7 @@ fn local(train: &Train, rows: u64, features: u64) -> u64 {
     let draws = if train.method == Method::SparseGp {
         1
     } else {
-        u64::from(train.em.particles) * u64::from(train.em.draws.max(1))
+        u64::from(train.em.particles) * u64::from(train.em.draws().max(1))
     };
     let numbers = draws.saturating_mul(3 * coordinates(train, features) + 3).saturating_add(features);
     kept.saturating_mul(8).saturating_mul(numbers)
@@ -163,7 +163,7 @@ fn outputs(train: &Train, features: u64) -> u64 {
 
 /// Coordinates of the earlier states that are kept, which are those at the anchors of a hidden layer.
 fn kept(train: &Train, anchors: u64) -> u64 {
-    anchors.saturating_mul(u64::from(train.em.draws.saturating_sub(1)))
+    anchors.saturating_mul(u64::from(train.em.draws().saturating_sub(1)))
 }
 
 /// So many values of every hidden layer of every chain.

@@ -180,7 +180,9 @@ impl Train {
     /// The same after a start from a published model.
     #[must_use]
     pub fn started(&self) -> Self {
-        Self { em: self.em.started(), ..self.clone() }
+        // States cost little above inducing points; an exact top layer keeps all rows for each.
+        let cheap = self.method == Method::Stride && self.top.is_none();
+        Self { em: self.em.started(cheap), ..self.clone() }
     }
 
     /// Whether the method can start from a published model.
@@ -246,7 +248,8 @@ impl Train {
     pub fn local(&self) -> Option<LocalOptions> {
         let possible = matches!(self.method, Method::SparseGp) || self.method == Method::Stride && self.top.is_none();
         let known_noise = !self.hyperparameters.optimise.noise;
-        self.local.options().filter(|_| possible).map(|options| LocalOptions { known_noise, ..*options })
+        let states = if self.method.is_deep() { self.em.draws() as usize } else { 1 };
+        self.local.options().filter(|_| possible).map(|options| LocalOptions { known_noise, states, ..*options })
     }
 
     /// How a model whose top layer is by neighbours predicts.
