@@ -57,7 +57,9 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         return for_data(args, data, target);
     }
     if !args.csv.is_default() {
-        return Err(usage("`--delimiter`, `--decimal-comma` and `--dates` say how the file of `--data` is written: give it, too"));
+        return Err(usage(
+            "`--delimiter`, `--decimal-comma` and `--dates` say how the file of `--data` is written: give it, too",
+        ));
     }
     let name = args.name.as_deref().unwrap_or_default();
     let pipeline = args.dir.join(format!("{name}.yaml"));

@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn rows_differ_by_any_part() {
-        let rows = [row_hash([1, 2]), row_hash([2, 1]), row_hash([1, 2, 0]), text_hash("a"), text_hash("b"), text_hash("")];
+        let rows =
+            [row_hash([1, 2]), row_hash([2, 1]), row_hash([1, 2, 0]), text_hash("a"), text_hash("b"), text_hash("")];
         assert_eq!(rows.iter().collect::<BTreeSet<_>>().len(), rows.len());
     }
 }

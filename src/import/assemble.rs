@@ -107,7 +107,9 @@ fn align(blocks: &mut [RowBlock]) -> Result<(), StoreError> {
 fn common_type(blocks: &[RowBlock], name: &str) -> Result<DataType, StoreError> {
     let mut common: Option<(&RowBlock, DataType)> = None;
     for block in blocks {
-        let Some(column) = block.column(name).filter(|column| column.logical_null_count() < column.len()) else { continue };
+        let Some(column) = block.column(name).filter(|column| column.logical_null_count() < column.len()) else {
+            continue;
+        };
         let found = column.data_type();
         let widened = match &common {
             None => found.clone(),

@@ -198,7 +198,9 @@ fn write(
     blocks: &[RowBlock],
     footer: &[(String, String)],
 ) -> Result<Written, StoreError> {
-    let field = |column: &ImportedColumn| Field::new(&column.name, column.data_type.clone(), column.nulls > 0 || column.data_type == DataType::Null);
+    let field = |column: &ImportedColumn| {
+        Field::new(&column.name, column.data_type.clone(), column.nulls > 0 || column.data_type == DataType::Null)
+    };
     let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
     let mut batches = Vec::with_capacity(blocks.len());
     for block in blocks {

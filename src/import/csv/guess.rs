@@ -132,11 +132,8 @@ impl Guess {
         let values = self.ints + self.floats + self.bools + self.texts;
         let said = |seen: &SeenField| format!("`{}` at line {}", seen.text, seen.line);
         if let Some(seen) = self.first_comma.as_ref().filter(|_| 2 * (self.commas + self.ints + self.floats) > values) {
-            let between = if self.thousands == self.commas {
-                "; if its commas stand between thousands, remove them"
-            } else {
-                ""
-            };
+            let between =
+                if self.thousands == self.commas { "; if its commas stand between thousands, remove them" } else { "" };
             return Some(format!(
                 "is text because of commas before decimals, such as {}: read it with `--decimal-comma`{between}",
                 said(seen)
@@ -144,7 +141,9 @@ impl Guess {
         }
         if let Some(seen) = self.first_date.as_ref().filter(|_| 2 * self.dates > values) {
             let advice = match (self.order, self.day_first == self.dates, self.month_first == self.dates) {
-                (Some(_), ..) => "not all of them are dates in the order of `--dates`: correct them, or choose the other".to_owned(),
+                (Some(_), ..) => {
+                    "not all of them are dates in the order of `--dates`: correct them, or choose the other".to_owned()
+                }
                 (None, true, false) => "read them with `--dates day-first`".to_owned(),
                 (None, false, true) => "read them with `--dates month-first`".to_owned(),
                 _ => "say what comes first: `--dates day-first` or `--dates month-first`".to_owned(),

@@ -20,7 +20,8 @@ pub(super) fn with_point(text: &str) -> Option<String> {
     let mut groups = digits.split('.');
     let first = groups.next().filter(|first| is_digits(first) || (first.is_empty() && digits.is_empty()))?;
     let rest: Vec<&str> = groups.collect();
-    let grouped = rest.is_empty() || (first.len() <= 3 && rest.iter().all(|group| group.len() == 3 && is_digits(group)));
+    let grouped =
+        rest.is_empty() || (first.len() <= 3 && rest.iter().all(|group| group.len() == 3 && is_digits(group)));
     if !grouped || sign.len() > 1 || !decimals.is_none_or(is_digits) {
         return None;
     }

@@ -56,8 +56,16 @@ fn verdict(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, bes
         r2 if r2 <= 0.0 => format!("explains nothing of {target}"),
         r2 => format!("explains {} of the variance of {target}", percent(r2)),
     }));
-    parts.extend(stat("rmse").map(|rmse| format!("is usually {} off, in its units (RMSE)", significant(rmse, 3))));
-    let (_, sureness) = judged(context, measured, stage, best);
+    let (looked_at, sureness) = judged(context, measured, stage, best);
+    // A few large errors, as those of skewed targets, make the RMSE larger than what is usual.
+    let median = looked_at.and_then(|predicted| predicted.median_error);
+    parts.extend(stat("rmse").map(|rmse| match median {
+        Some(median) => {
+            let (median, rmse) = (significant(median, 3), significant(rmse, 3));
+            format!("is usually about {median} off, in its units (half of the errors are smaller; RMSE {rmse})")
+        }
+        None => format!("has errors of {} in its units (RMSE)", significant(rmse, 3)),
+    }));
     let sureness = sureness.map_or_else(String::new, |sureness| format!(", {}", sureness.words()));
     parts.extend(
         stat("coverage_95")

@@ -28,7 +28,8 @@ fn hashes_in(table: &InputTable, rows: &[usize]) -> Vec<u64> {
 
 /// By their features; a category by the text of its level, because its number is another one in every table.
 fn hashes(values: ArrayView2<'_, f64>, levels: &[Vec<String>]) -> Vec<u64> {
-    let texts: Vec<Vec<u64>> = levels.iter().map(|levels| levels.iter().map(|text| text_hash(text)).collect()).collect();
+    let texts: Vec<Vec<u64>> =
+        levels.iter().map(|levels| levels.iter().map(|text| text_hash(text)).collect()).collect();
     let part = |(value, texts): (&f64, &Vec<u64>)| texts.get(*value as usize).copied().unwrap_or(number_hash(*value));
     values.rows().into_iter().map(|row| row_hash(row.iter().zip(&texts).map(part))).collect()
 }
