@@ -64,7 +64,7 @@ fn one_fold_is_compared_row_by_row() {
         .replace("stages:\n", "matrix: { method: [gp, mean] }\nstages:\n");
     let html = run(&sandbox, &text);
     let table =
-        html.split("Differences on the same test rows, stage metrics").nth(1).unwrap_or_else(|| panic!("{html}"));
+        html.split("Differences on the same test rows, stage metrics").nth(2).unwrap_or_else(|| panic!("{html}"));
     let table = table.split("</table>").next().unwrap();
     assert!(table.contains("smse higher by") && table.contains("nlpd higher by") && table.contains(">24<"), "{table}");
     assert!(table.contains("±") && table.contains("&lt; 0.001"), "{table}");
