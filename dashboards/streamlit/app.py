@@ -23,7 +23,15 @@ HEADLINE = "smse"
 STATUS = alt.Scale(domain=["succeeded", "alarm", "failed", "interrupted"], range=["#2a9d6f", "#e07a26", "#d1495b", "#e0a526"])
 COLOURS = alt.Scale(range=["#1f77b4", "#e07a1f", "#2a9d6f", "#8a4fb0", "#d1495b", "#6b7280", "#0e9aa7", "#b5892e"])
 BELOW = alt.Legend(orient="bottom", columns=3)
-THRESHOLDS = {"variance_ratio": 3.0, "share_outside_range": 0.1, "rows_invalid": 1.0}
+# What scoring warns of by default. Invalid rows count as a share of the rows here, too.
+THRESHOLDS = {
+    "variance_ratio": 3.0,
+    "share_outside_range": 0.2,
+    "nearest_distance_ratio": 5.0,
+    "rows_invalid": 0.01,
+    "share_unseen_levels": 0.5,
+    "share_missing": 0.9,
+}
 # More points than this say nothing more, and take the browser long to draw.
 POINTS = 2000
 
@@ -72,7 +80,9 @@ def choose(title, runs, index, parameter):
 
 
 def runs_of(where="true"):
-    return query(f"SELECT * FROM run_summary WHERE {where} ORDER BY started_at DESC")
+    """The runs; what `fit` and `tune` only tried is left out unless it is asked for."""
+    trials = "true" if st.session_state.get("trials") else "NOT is_trial"
+    return query(f"SELECT * FROM run_summary WHERE {where} AND {trials} ORDER BY started_at DESC")
 
 
 def short(case):
@@ -100,7 +110,7 @@ def overview():
     left, right = st.columns(2)
     with left:
         st.subheader("By day and status")
-        days = query("SELECT run_date AS day, status, count(*) AS runs FROM runs GROUP BY ALL ORDER BY ALL")
+        days = runs.groupby(["run_date", "status"], as_index=False).size().rename(columns={"run_date": "day", "size": "runs"})
         bars = alt.Chart(days).mark_bar().encode(
             x=alt.X("yearmonthdate(day):O", title=None, scale=alt.Scale(paddingInner=0.2, paddingOuter=1)),
             y=alt.Y("runs:Q", title="runs", axis=alt.Axis(tickMinStep=1)),
@@ -270,21 +280,41 @@ def compare():
     st.dataframe(table.rename(columns={"mean_first": "first", "mean_second": "second", "std_first": "± first", "std_second": "± second"}), hide_index=True)
 
 
+def unusual(drift):
+    """All metrics of all days at once: a day that is usual in one of them may be far off in another."""
+    limits = drift.metric.map(THRESHOLDS)
+    above = drift[drift.value > limits]
+    if above.empty:
+        st.success(f"None of {drift.scored_day.nunique()} days is unusual in any metric.")
+        return
+    days = above.scored_day.nunique()
+    lines = []
+    for metric, rows in above.groupby("metric"):
+        worst = rows.loc[rows.value.idxmax()]
+        feature = f" of `{worst.feature}`" if isinstance(worst.feature, str) else ""
+        day = pd.Timestamp(worst.scored_day).strftime("%Y-%m-%d")
+        lines.append(f"- `{metric}` above {THRESHOLDS[metric]:g} on {rows.scored_day.nunique()} day(s), at most {worst.value:.3g}{feature} on {day}")
+    text = f"{days} of {drift.scored_day.nunique()} days are unlike those of training:\n\n" + "\n".join(lines)
+    st.warning(text)
+
+
 def scoring():
     st.title("Scoring and drift")
-    drift = query("SELECT * FROM drift WHERE value IS NOT NULL")
+    drift = query("SELECT * REPLACE (CASE WHEN metric = 'rows_invalid' THEN value / greatest(rows, 1) ELSE value END AS value) FROM drift WHERE value IS NOT NULL")
     if drift.empty:
         st.info("No scoring runs yet: drift is written by pipelines that score with a published model.")
         return
     pipelines = st.multiselect("Pipelines", sorted(drift.pipeline.unique()), default=sorted(drift.pipeline.unique()))
+    drift = drift[drift.pipeline.isin(pipelines)].sort_values("started_at")
+    # A day that was scored twice counts as it was scored last.
+    drift = drift.drop_duplicates(["pipeline", "case", "metric", "feature", "scored_day"], keep="last")
+    unusual(drift)
     left, right = st.columns([3, 1])
     with left:
         metric = st.selectbox("Metric", [name for name in THRESHOLDS if (drift.metric == name).any()])
     with right:
         threshold = st.number_input("Threshold", value=THRESHOLDS[metric], min_value=0.0)
-    chosen = drift[drift.pipeline.isin(pipelines) & (drift.metric == metric)]
-    # A day that was scored twice counts as it was scored last.
-    chosen = chosen.sort_values("started_at").drop_duplicates(["pipeline", "case", "feature", "scored_day"], keep="last")
+    chosen = drift[drift.metric == metric]
     if chosen.empty:
         st.caption("Nothing to show.")
         return
@@ -298,13 +328,9 @@ def scoring():
     )
     rule = alt.Chart(pd.DataFrame({"value": [threshold]})).mark_rule(strokeDash=[6, 4], color="#d1495b", strokeWidth=2).encode(y="value:Q")
     show(lines + rule, height=380)
-    above = chosen[chosen.value > threshold]
-    days = above.scored_day.nunique()
-    if days:
-        st.warning(f"{days} of {chosen.scored_day.nunique()} days are above {threshold:g}.")
-    else:
-        st.success(f"No day is above {threshold:g}.")
-    wide = query("SELECT scored_day, pipeline, \"case\", rows, rows_invalid, variance_ratio, most_outside, most_outside_feature, run_id FROM drift_wide ORDER BY scored_day DESC")
+    days = chosen[chosen.value > threshold].scored_day.nunique()
+    st.caption(f"{metric}: {days} of {chosen.scored_day.nunique()} days are above {threshold:g}.")
+    wide = query("SELECT scored_day, pipeline, \"case\", rows, rows_invalid, variance_ratio, most_outside, most_outside_feature, most_unseen_levels, most_missing, run_id FROM drift_wide ORDER BY scored_day DESC")
     st.dataframe(wide[wide.pipeline.isin(pipelines)], hide_index=True, column_config={"scored_day": st.column_config.DateColumn()})
 
 
@@ -318,4 +344,6 @@ PAGES = [
     st.Page(compare, title="Compare", url_path="compare"),
     st.Page(scoring, title="Scoring", url_path="scoring"),
 ]
-st.navigation(PAGES).run()
+page = st.navigation(PAGES)
+st.sidebar.checkbox("With what `fit` and `tune` tried", key="trials")
+page.run()

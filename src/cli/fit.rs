@@ -1,5 +1,6 @@
 //! `stride-pipe fit`: from a table to a model that is measured, compared with baselines, and written down as a pipeline.
 
+use super::csv::CsvArgs;
 use super::exit::{self, Failure};
 use super::run::{WorkArgs, alarms, duration, usage};
 use super::signals;
@@ -50,6 +51,8 @@ pub(super) struct DataArgs {
     pub path: PathBuf,
     #[command(flatten)]
     pub choice: ChoiceArgs,
+    #[command(flatten)]
+    pub csv: CsvArgs,
 }
 
 /// What is to be predicted, and from what.
@@ -96,7 +99,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let directory = file.parent().unwrap_or(Path::new("")).to_owned();
     let (progress, threads) = args.work.start()?;
     let cancel = signals::listen(String::new)?;
-    let data = fit::prepare(&args.data.path, &directory, &name, args.force)?;
+    let data = fit::prepare(&args.data.path, (&directory, &name), args.data.csv.options(), args.force)?;
     for note in &data.notes {
         exit::say(&format!("note: {note}"));
     }

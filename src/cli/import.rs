@@ -1,5 +1,6 @@
 //! `stride-pipe import`: CSV, NPZ, NPY and IDX to Parquet.
 
+use super::csv::CsvArgs;
 use super::exit::{self, Failure};
 use super::print;
 use crate::import::{CsvOptions, FileFormat, ImportOptions, Imported, ImportedColumn, import};
@@ -38,9 +39,8 @@ pub struct Args {
     /// Add a text column that tells blocks of rows apart: `split=train,test`
     #[arg(long, value_name = "NAME=VALUE,VALUE", value_parser = parts)]
     parts: Option<(String, Vec<String>)>,
-    /// CSV: the separator, one character or `tab`; default: a comma, in .tsv files a tab
-    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
-    delimiter: Option<u8>,
+    #[command(flatten)]
+    csv: CsvArgs,
     /// CSV: the first line is a row; columns are called c00, c01, …
     #[arg(long)]
     no_header: bool,
@@ -86,14 +86,6 @@ fn parts(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((name.to_owned(), values.split(',').map(str::to_owned).collect()))
 }
 
-fn delimiter(text: &str) -> Result<u8, String> {
-    match text.as_bytes() {
-        _ if text == "tab" || text == "\\t" => Ok(b'\t'),
-        [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
-        _ => Err("one ASCII character other than a quote, or `tab`".to_owned()),
-    }
-}
-
 pub fn execute(args: &Args) -> Result<(), Failure> {
     check_output(&args.output)?;
     let options = ImportOptions {
@@ -102,7 +94,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
         only: args.only.clone(),
         names: args.columns.clone(),
         parts: args.parts.clone(),
-        csv: CsvOptions { delimiter: args.delimiter, no_header: args.no_header, nulls: args.nulls.clone() },
+        csv: CsvOptions { no_header: args.no_header, nulls: args.nulls.clone(), ..args.csv.options() },
         footer: Vec::new(),
     };
     let imported = import(&args.inputs, &args.output, &options)?;

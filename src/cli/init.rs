@@ -1,5 +1,6 @@
 //! `stride-pipe init`: a small pipeline with its data, to start from.
 
+use super::csv::CsvArgs;
 use super::exit::{self, Failure};
 use super::fit::{check_output, described};
 use super::print;
@@ -39,6 +40,8 @@ pub struct Args {
     /// With `--data`: replace the pipeline file even if it was changed or written by somebody else
     #[arg(long, requires = "data")]
     force: bool,
+    #[command(flatten)]
+    csv: CsvArgs,
 }
 
 const ROWS: usize = 300;
@@ -52,6 +55,11 @@ fn name(text: &str) -> Result<String, String> {
 pub fn execute(args: &Args) -> Result<(), Failure> {
     if let (Some(data), Some(target)) = (&args.data, &args.target) {
         return for_data(args, data, target);
+    }
+    if !args.csv.is_default() {
+        return Err(usage(
+            "`--delimiter`, `--decimal-comma` and `--dates` say how the file of `--data` is written: give it, too",
+        ));
     }
     let name = args.name.as_deref().unwrap_or_default();
     let pipeline = args.dir.join(format!("{name}.yaml"));
@@ -82,7 +90,7 @@ fn for_data(args: &Args, data: &Path, target: &str) -> Result<(), Failure> {
     let directory = args.dir.strip_prefix(".").unwrap_or(&args.dir);
     let file = directory.join(format!("{name}.yaml"));
     check_output(&file, args.force)?;
-    let prepared = fit::prepare(data, directory, &name, args.force)?;
+    let prepared = fit::prepare(data, (directory, &name), args.csv.options(), args.force)?;
     for note in &prepared.notes {
         exit::say(&format!("note: {note}"));
     }

@@ -1,6 +1,7 @@
 //! argv → exit code, one file per command: parses and prints, decides nothing.
 
 mod completions;
+mod csv;
 pub mod embedded;
 mod exit;
 mod fit;

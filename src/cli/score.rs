@@ -26,8 +26,8 @@ With `-`, rows and scores are Arrow IPC streams on standard input and output. A 
 is refused: its sender may have died.
 
 Rows that are unlike those of training are warned of (--warn-if, --fail-if): by default when variance_ratio > 3, \
-share_outside_range > 0.2 for any feature, nearest_distance_ratio > 5, or rows_invalid > 0.01, from 10 rows on. \
-rows_invalid is a share of the rows when it is compared with a number below 1, and else a number of rows.
+share_outside_range > 0.2 for any feature, nearest_distance_ratio > 5, rows_invalid > 0.01, share_unseen_levels > 0.5 or \
+share_missing > 0.9 for any column, from 10 rows on. rows_invalid is a share of the rows when it is compared with a number below 1, and else a number of rows.
 
 With --results, how the rows drift from those of training goes to the table `metrics` there, as in a run of a pipeline; the \
 job is one of `stride-pipe runs list`, under --name.")]

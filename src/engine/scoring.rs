@@ -92,10 +92,6 @@ struct Input {
 pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -> Result<ScoreSummary, RunError> {
     let task = Task::of_run("score", "predict");
     let mut spans = Spans::open(&task);
-    let failed = |source: StageError| match (source, cancel.signal()) {
-        (StageError::Interrupted { kept }, Some(signal)) => RunError::Interrupted { signal, kept },
-        (source, _) => RunError::Stage { task: Box::new(task.clone()), source },
-    };
     let mut claims = Claims::default();
     match &request.output {
         ScoreOutput::File(path) => claims.add_target(path, false)?,
@@ -105,6 +101,23 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     let _locks = acquire_all(&claims, request.lock_timeout, cancel, listener, &Redactor::default())?;
     spans.phase("online");
     request.noting.as_ref().map_or(Ok(()), ScoringRecord::prepare)?;
+    let run_id = request.noting.as_ref().map(ScoringRecord::name_run);
+    let scored = score_rows(request, run_id.clone(), (cancel, listener), (&task, &mut spans));
+    if let (Err(error), Some(noting), Some(run_id)) = (&scored, &request.noting, &run_id) {
+        // The first error is the one to report; a full disk may well prevent the record of it.
+        let _ = noting.write_failure(request, error, run_id);
+    }
+    scored
+}
+
+/// What can fail once it is known that nobody else writes there.
+fn score_rows(
+    request: &ScoreRequest,
+    run_id: Option<RunId>,
+    (cancel, listener): (&Cancel, &dyn Listener),
+    (task, spans): (&Task, &mut Spans),
+) -> Result<ScoreSummary, RunError> {
+    let failed = |source: StageError| failure(task, source, cancel);
     let options = Options {
         intervals: request.intervals.clone(),
         variance: request.variance,
@@ -114,14 +127,13 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     };
     let (file, sha256) = ModelFile::load_hashed(&request.model).map_err(|error| failed(error.into()))?;
     let scorer = Scorer::new(&file, &request.model, options).map_err(failed)?;
-    let run_id = request.noting.as_ref().map(ScoringRecord::name_run);
     let origin = ScoreOrigin::new(scorer.meta(), sha256.clone(), run_id.as_ref());
     let Input { chunks, layout, files } = input(request, &scorer, origin).map_err(failed)?;
     let sink = sink(request, layout, &files).map_err(failed)?;
     let total: u64 = files.iter().map(|(_, rows)| rows).sum();
     let mut progress = |rows: u64| {
         let total = Some(total as usize).filter(|total| *total > 0);
-        listener.progress(&task, &Progress { what: "rows", done: rows as usize, total, chains: None }, None);
+        listener.progress(task, &Progress { what: "rows", done: rows as usize, total, chains: None }, None);
         !cancel.is_set()
     };
     let tally = scorer.run(chunks, &files, vec![sink], &mut progress).map_err(failed)?;
@@ -134,10 +146,18 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
     let mut summary = ScoreSummary { tally, features, columns, method, warnings, held, run_id: None };
     if let (Some(noting), Some(run_id)) = (&request.noting, run_id) {
         let model = FileRecord { path: model_path(&request.model).display().to_string(), sha256, rows: None };
-        noting.write(request, &summary, model, (&run_id, &mut spans))?;
+        noting.write(request, &summary, model, (&run_id, spans))?;
         summary.run_id = Some(run_id);
     }
     Ok(summary)
+}
+
+/// What ended a task; one that stopped because it was told to did not fail.
+fn failure(task: &Task, source: StageError, cancel: &Cancel) -> RunError {
+    match (source, cancel.signal()) {
+        (StageError::Interrupted { kept }, Some(signal)) => RunError::Interrupted { signal, kept },
+        (source, _) => RunError::Stage { task: Box::new(task.clone()), source },
+    }
 }
 
 fn input(request: &ScoreRequest, scorer: &Scorer, origin: ScoreOrigin) -> Result<Input, StageError> {

@@ -10,7 +10,7 @@ use crate::stages::predict::HeldCondition;
 use crate::store::history::Status;
 use crate::store::record::{Alarm, FileRecord, write_resolved};
 use crate::store::{EventLog, Footer, Manifest, ResultsDir, RunId, StoreError, hex, write_views};
-use crate::tables::{ParamRow, RunRow, Timestamp};
+use crate::tables::{MetricRow, ParamRow, RunRow, Timestamp, TimingRow};
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
@@ -53,12 +53,6 @@ impl ScoringRecord {
         (run_id, spans): (&RunId, &mut Spans),
     ) -> Result<(), RunError> {
         let mut timings = spans.timings(summary.tally.rows as usize);
-        let started = run_id.started();
-        let results = ResultsDir::new(&self.results);
-        let resolved = format!("{:#}\n", json!({ "name": self.name, "cases": { CASE: options(request) } }));
-        let spec_hash = hex(&Sha256::digest(&resolved));
-        let footer = Footer { version: VERSION.to_owned(), spec_hash: spec_hash.clone(), seed: 0 };
-        let mut files = vec![FileRecord::file(&results, &write_resolved(&results, run_id, &resolved)?)];
         let mut metrics = summary.tally.metrics(&summary.features, &summary.columns, &summary.method, "score", 0);
         for row in &mut metrics {
             (row.run_id, row.stage, row.case) = (run_id.to_string(), STAGE.to_owned(), CASE.to_owned());
@@ -69,34 +63,66 @@ impl ScoringRecord {
         }
         let alarms = alarms(summary);
         let status = if alarms.iter().any(|alarm| alarm.fails) { Status::Alarm } else { Status::Succeeded };
-        let said = summary.warnings.iter().chain(alarms.iter().map(|alarm| &alarm.text));
-        let said: Vec<Map<String, Json>> =
-            said.map(|text| Map::from_iter([("text".to_owned(), json!(text))])).collect();
+        let said = summary.warnings.iter().chain(alarms.iter().map(|alarm| &alarm.text)).cloned().collect();
+        self.note(
+            request,
+            run_id,
+            NotedScoring { status, model: Some(model), alarms, said, rows: Some((metrics, timings)) },
+        )
+    }
+
+    /// Writes down that it failed, and why: who looks at the runs in the morning does not see the terminal.
+    pub fn write_failure(&self, request: &ScoreRequest, error: &RunError, run_id: &RunId) -> Result<(), RunError> {
+        let status = if matches!(error, RunError::Interrupted { .. }) { Status::Interrupted } else { Status::Failed };
+        let said = vec![error.to_string()];
+        self.note(request, run_id, NotedScoring { status, model: None, alarms: Vec::new(), said, rows: None })
+    }
+
+    fn note(&self, request: &ScoreRequest, run_id: &RunId, scoring: NotedScoring) -> Result<(), RunError> {
+        let NotedScoring { status, model, alarms, said, rows } = scoring;
+        let results = ResultsDir::new(&self.results);
+        let resolved = format!("{:#}\n", json!({ "name": self.name, "cases": { CASE: options(request) } }));
+        let spec_hash = hex(&Sha256::digest(&resolved));
+        let footer = Footer { version: VERSION.to_owned(), spec_hash: spec_hash.clone(), seed: 0 };
+        let mut files = vec![FileRecord::file(&results, &write_resolved(&results, run_id, &resolved)?)];
         if !said.is_empty() {
             let events = EventLog::open(&results, run_id)?;
-            said.into_iter().try_for_each(|fields| events.append(Timestamp::now(), "warning", fields))?;
+            let fields = |text: String| Map::from_iter([("text".to_owned(), json!(text))]);
+            said.into_iter().try_for_each(|text| events.append(Timestamp::now(), "warning", fields(text)))?;
         }
         let mut manifest = Manifest {
             spec_hash,
             command: self.command.clone(),
             threads: self.threads as u32,
             openblas: loops(),
-            inputs: vec![model],
+            inputs: model.into_iter().collect(),
             alarms,
-            ..Manifest::new(run_id, &self.name, status.name(), started)
+            ..Manifest::new(run_id, &self.name, status.name(), run_id.started())
         };
-        let tables = [
-            results.write_rows(&self.name, run_id, &footer, &metrics)?,
-            results.write_rows(&self.name, run_id, &footer, &timings)?,
-            results.write_rows(&self.name, run_id, &footer, &params(request, run_id))?,
-            results.write_rows(&self.name, run_id, &footer, &[RunRow::from(&manifest)])?,
-        ];
+        let mut tables = Vec::new();
+        if let Some((metrics, timings)) = rows {
+            tables.push(results.write_rows(&self.name, run_id, &footer, &metrics)?);
+            tables.push(results.write_rows(&self.name, run_id, &footer, &timings)?);
+        }
+        tables.push(results.write_rows(&self.name, run_id, &footer, &params(request, run_id))?);
+        tables.push(results.write_rows(&self.name, run_id, &footer, &[RunRow::from(&manifest)])?);
         files.extend(tables.iter().map(|table| FileRecord::table(&results, table)));
         write_views(&results)?;
         manifest.files = files;
         manifest.save(&results)?;
         Ok(())
     }
+}
+
+/// How a scoring ended.
+struct NotedScoring {
+    status: Status,
+    model: Option<FileRecord>,
+    alarms: Vec<Alarm>,
+    /// Warnings, and why it failed.
+    said: Vec<String>,
+    /// Its tables, if it came to them.
+    rows: Option<(Vec<MetricRow>, Vec<TimingRow>)>,
 }
 
 fn alarms(summary: &ScoreSummary) -> Vec<Alarm> {

@@ -8,6 +8,7 @@ pub mod metrics;
 pub mod normal;
 pub mod paired;
 pub mod sensitivity;
+pub mod sketch;
 pub mod transform;
 
 use thiserror::Error;

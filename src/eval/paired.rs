@@ -1,4 +1,5 @@
-//! Paired comparison over folds: the t test of resampled differences, corrected for training sets that overlap.
+//! Paired comparison over folds: the t test of resampled differences, corrected for training sets that overlap; and over the
+//! rows of one fold, which are independent.
 //!
 //! Folds share most of their training rows, so their differences are not independent and the plain t test is far too sure.
 //! Nadeau and Bengio (2003) put the variance of the mean at (1/k + `n_test`/`n_train`) times that of the differences.
@@ -11,8 +12,8 @@ pub struct PairedDifference {
     pub standard_error: f64,
     /// Probability of a difference as large as this between methods that are equally good, on both sides.
     pub p: f64,
-    /// Folds that were compared.
-    pub folds: usize,
+    /// Folds or rows that were compared.
+    pub count: usize,
 }
 
 /// From the differences of k folds, and rows for testing over rows for training; none of fewer than two folds.
@@ -27,7 +28,16 @@ pub fn paired_difference(differences: &[f64], test_over_train: f64) -> Option<Pa
     let standard_error = (variance * (1.0 / count + test_over_train)).sqrt();
     // Methods that are the same everywhere do not differ; those that differ by the same everywhere surely do.
     let p = if mean == 0.0 { 1.0 } else { student_tails(mean / standard_error, folds - 1) };
-    Some(PairedDifference { mean, standard_error, p, folds })
+    Some(PairedDifference { mean, standard_error, p, count: folds })
+}
+
+/// From the mean difference over so many independent rows and its standard error; none where these are not known.
+pub fn row_difference(mean: f64, standard_error: f64, rows: usize) -> Option<PairedDifference> {
+    if rows < 2 || !mean.is_finite() || !standard_error.is_finite() {
+        return None;
+    }
+    let p = if mean == 0.0 { 1.0 } else { student_tails(mean / standard_error, rows - 1) };
+    Some(PairedDifference { mean, standard_error, p, count: rows })
 }
 
 /// The probability that |T| exceeds |t|, for Student's distribution with so many degrees of freedom (Abramowitz & Stegun

@@ -146,11 +146,15 @@ fn with_gaps(name: &str, kind: Option<ColumnKind>) -> DeclaredColumn {
 fn of_text(column: &ColumnInfo, values: Option<&[Option<String>]>) -> Result<(Option<DeclaredColumn>, usize), Reason> {
     let Some(values) = values else { return Err(Reason::of_type(column, None)) };
     let levels: HashSet<&String> = values.iter().flatten().collect();
+    if levels.is_empty() {
+        let rows = values.len() as u64;
+        return Err(Reason::Gaps { missing: rows, rows });
+    }
     let gaps = values.iter().any(Option::is_none);
     let missing = if gaps { Missing::Indicator } else { Missing::Error };
     let extra = usize::from(gaps);
     // Formats without types write dates as text.
-    if !levels.is_empty() && levels.iter().all(|value| is_date(value)) {
+    if levels.iter().all(|value| is_date(value)) {
         let kind = Some(ColumnKind::Timestamp);
         let declared = DeclaredColumn { name: column.name.clone(), kind, missing, one_hot: None };
         return Ok((Some(declared), NUMBERS_OF_TIME + extra));

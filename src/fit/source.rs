@@ -40,9 +40,16 @@ const NULLS: [&str; 6] = ["NA", "N/A", "n/a", "NULL", "null", "NaN"];
 const KEY: &str = "row_id";
 
 /// Parquet as it is; anything else becomes `NAME-data.parquet` in this directory.
-pub fn prepare(data: &Path, directory: &Path, name: &str, force: bool) -> Result<Prepared, StoreError> {
+pub fn prepare(
+    data: &Path,
+    (directory, name): (&Path, &str),
+    csv: CsvOptions,
+    force: bool,
+) -> Result<Prepared, StoreError> {
     if !data.is_file() || begins_as_parquet(data) {
-        return Ok(Prepared { path: data.to_owned(), imported: false, added: None, notes: Vec::new() });
+        let idle = "the data are Parquet: `--delimiter`, `--decimal-comma` and `--dates` change nothing".to_owned();
+        let notes = if csv == CsvOptions::default() { Vec::new() } else { vec![idle] };
+        return Ok(Prepared { path: data.to_owned(), imported: false, added: None, notes });
     }
     let path = directory.join(format!("{name}-data.parquet"));
     if path.symlink_metadata().is_ok() && !force && footer_value(&path, ORIGIN).is_none() {
@@ -56,7 +63,7 @@ pub fn prepare(data: &Path, directory: &Path, name: &str, force: bool) -> Result
     let origin = data.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let options = ImportOptions {
         key: KEY.to_owned(),
-        csv: CsvOptions { nulls: NULLS.map(str::to_owned).to_vec(), ..CsvOptions::default() },
+        csv: CsvOptions { nulls: NULLS.map(str::to_owned).to_vec(), ..csv },
         footer: vec![(ORIGIN.to_owned(), origin)],
         ..ImportOptions::default()
     };

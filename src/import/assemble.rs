@@ -107,7 +107,9 @@ fn align(blocks: &mut [RowBlock]) -> Result<(), StoreError> {
 fn common_type(blocks: &[RowBlock], name: &str) -> Result<DataType, StoreError> {
     let mut common: Option<(&RowBlock, DataType)> = None;
     for block in blocks {
-        let Some(column) = block.column(name).filter(|column| column.null_count() < column.len()) else { continue };
+        let Some(column) = block.column(name).filter(|column| column.logical_null_count() < column.len()) else {
+            continue;
+        };
         let found = column.data_type();
         let widened = match &common {
             None => found.clone(),
@@ -130,7 +132,7 @@ fn common_type(blocks: &[RowBlock], name: &str) -> Result<DataType, StoreError> 
 }
 
 fn convert(column: &ArrayRef, data_type: &DataType) -> ArrayRef {
-    if column.null_count() == column.len() {
+    if column.logical_null_count() == column.len() {
         return new_null_array(data_type, column.len());
     }
     // Only integers become floats here, which cannot fail.

@@ -21,7 +21,7 @@ use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Schema};
 use crate::store::{StoreError, Written, write_parquet};
 use crate::tables::TableError;
 use assemble::{RowBlock, assemble};
-pub use csv::CsvOptions;
+pub use csv::{CsvOptions, DateOrder};
 pub use key::{PANDAS_INDEX, is_called_key};
 pub use source::FileFormat;
 
@@ -176,7 +176,7 @@ fn summarise(blocks: &[RowBlock]) -> Vec<ImportedColumn> {
         ImportedColumn {
             name: name.clone(),
             data_type: column.data_type().clone(),
-            nulls: all.clone().map(|column| column.null_count() as u64).sum(),
+            nulls: all.clone().map(|column| column.logical_null_count() as u64).sum(),
             not_finite: all.map(not_finite).sum(),
         }
     };
@@ -198,7 +198,9 @@ fn write(
     blocks: &[RowBlock],
     footer: &[(String, String)],
 ) -> Result<Written, StoreError> {
-    let field = |column: &ImportedColumn| Field::new(&column.name, column.data_type.clone(), column.nulls > 0);
+    let field = |column: &ImportedColumn| {
+        Field::new(&column.name, column.data_type.clone(), column.nulls > 0 || column.data_type == DataType::Null)
+    };
     let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
     let mut batches = Vec::with_capacity(blocks.len());
     for block in blocks {

@@ -12,6 +12,8 @@ pub struct ResolvedStage {
     pub inputs: Vec<String>,
     /// The column to predict, of an ingest stage.
     pub target: Option<String>,
+    /// The scale on which it is modelled, where it is not its own.
+    pub transform: Option<String>,
 }
 
 /// The stages of every case by its label. Text of another version may have other stages, or none that are understood.
@@ -46,6 +48,12 @@ fn resolved(id: &str, node: &Node) -> Option<ResolvedStage> {
             let name = kind.node.entry("target")?.node.entry("name")?;
             name.node.text().map(str::to_owned)
         }),
+        transform: kind
+            .node
+            .entry("target")
+            .and_then(|target| target.node.entry("transform"))
+            .and_then(|transform| transform.node.text())
+            .map(str::to_owned),
     })
 }
 
@@ -62,6 +70,9 @@ mod tests {
         let inputs: Vec<&[String]> = stages.iter().map(|stage| stage.inputs.as_slice()).collect();
         assert_eq!(inputs, [&[][..], &["rows".to_owned()], &["fit".to_owned(), "rows".to_owned()]]);
         assert_eq!(stages[0].target.as_deref(), Some("y"));
+        let scaled = yaml.replace("target: y", "target: { name: y, transform: log }");
+        let rows = &resolved_stages(&scaled)[0].1[0];
+        assert_eq!((rows.target.as_deref(), rows.transform.as_deref()), (Some("y"), Some("log")));
     }
 
     #[test]

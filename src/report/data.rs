@@ -2,6 +2,7 @@
 
 use super::explained::{Explanation, ModelColumns};
 use super::hexbin::HexGrid;
+use super::moments::{Moments, RowPair};
 use super::select::RunCase;
 use super::sureness::Tails;
 use crate::tables::{MetricRow, Timestamp};
@@ -75,8 +76,12 @@ pub struct RunReport {
     pub metrics: Vec<MetricRow>,
     /// What each phase cost, per stage and case.
     pub costs: Vec<CaseCost>,
+    /// The same over all cases, where work that several of them share counts once.
+    pub total_costs: Vec<CaseCost>,
     /// Predictions of the cases that are shown in detail, counted.
     pub predicted: Vec<PredictionCounts>,
+    /// Those tested on the rows of one fold, two by two.
+    pub row_pairs: Vec<RowPair>,
     /// Markov chains of some fits.
     pub chains: Vec<ChainTraces>,
     pub fits: Vec<FitCurve>,
@@ -175,38 +180,14 @@ pub struct PredictionCounts {
     pub judged: u64,
     /// Standardised residuals far out.
     pub tails: Option<Tails>,
+    /// Half of the errors are smaller, in units of the target.
+    pub median_error: Option<f64>,
     /// How wide the predictive distributions are.
     pub spread: Option<Spread>,
     /// Counts of predicted means in equal bins between two ends.
     pub means: Option<(f64, f64, Vec<u64>)>,
     /// Errors with and without the local layer, the nearest rows first; empty without one.
     pub by_distance: Vec<DistanceBin>,
-}
-
-/// What is needed of some numbers for their mean and its standard error.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Moments {
-    pub count: u64,
-    pub sum: f64,
-    pub squares: f64,
-}
-
-impl Moments {
-    pub fn add(&mut self, other: &Self) {
-        self.count += other.count;
-        self.sum += other.sum;
-        self.squares += other.squares;
-    }
-
-    pub fn mean(&self) -> f64 {
-        self.sum / self.count.max(1) as f64
-    }
-
-    /// Standard error of the mean; none of fewer than two numbers.
-    pub fn standard_error(&self) -> Option<f64> {
-        let (count, mean) = (self.count as f64, self.mean());
-        (self.count > 1).then(|| ((self.squares / count - mean * mean).max(0.0) / (count - 1.0)).sqrt())
-    }
 }
 
 /// Rows at similar distances from the nearest training row.

@@ -8,6 +8,7 @@ mod chart;
 mod data;
 mod explained;
 mod hexbin;
+mod moments;
 mod number;
 mod page;
 mod plot;
@@ -20,11 +21,11 @@ mod table;
 
 pub use data::{
     About, Best, CaseCost, ChainPoint, ChainTraces, DistanceBin, DriftPoint, FitCurve, GraphStage, HiddenFit,
-    HiddenValue, Moments, Overview, PredictionCounts, ReadFile, Relevance, ReportData, ResidualBin, RunLine, RunReport,
-    Spread,
+    HiddenValue, Overview, PredictionCounts, ReadFile, Relevance, ReportData, ResidualBin, RunLine, RunReport, Spread,
 };
 pub use explained::{Explanation, FeatureFigure, ModelColumns, PartialCurve, ShownColumn};
 pub use hexbin::HexGrid;
+pub use moments::{Moments, RowPair};
 pub use page::{doubts, render};
 pub use select::{Panel, RunCase, best_of, distinct, panels};
 pub use sureness::Tails;

@@ -2,7 +2,7 @@
 
 use super::data::ReportData;
 use super::number::seconds;
-use super::section::{PagePart, RunContext, headline, judged, overview, to_the_second, unmixed};
+use super::section::{PagePart, RunContext, headline, judged, overview, to_the_second, unmixed, with_code};
 use crate::tables::MetricRow;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -89,7 +89,7 @@ pub fn doubts(drifted: bool, metrics: &[MetricRow]) -> Vec<String> {
 
 /// What a reader should know first; `class` says how loud.
 fn notes(notes: &[String], class: &str) -> Markup {
-    html! { @if !notes.is_empty() { ul class={ "notes " (class) } { @for note in notes { li { (note) } } } } }
+    html! { @if !notes.is_empty() { ul class={ "notes " (class) } { @for note in notes { li { (with_code(note)) } } } } }
 }
 
 fn run_header(context: &RunContext<'_>, several: bool) -> Markup {

@@ -52,7 +52,7 @@ CREATE OR REPLACE VIEW drift AS
     WHERE metric IN ($DRIFT_METRICS) AND stat = 'value' AND split = 'score'
     ORDER BY metrics.pipeline, scored_day, runs.started_at, metric, feature;
 
--- One row per run: how it ended, how long it took, and its best case by `$HEADLINE`.
+-- One row per run: how it ended, how long it took, and its best case by `$HEADLINE`; whether `fit` or `tune` only tried something.
 CREATE OR REPLACE VIEW run_summary AS
     WITH best AS (
         SELECT pipeline, run_id, stage, "case", method, avg(value) AS $HEADLINE, stddev_samp(value) AS $HEADLINE_std
@@ -61,7 +61,8 @@ CREATE OR REPLACE VIEW run_summary AS
         QUALIFY row_number() OVER (PARTITION BY pipeline, run_id ORDER BY avg(value), stage, "case") = 1)
     SELECT runs.pipeline, runs.run_date, runs.run_id, runs.status, runs.started_at,
         epoch(runs.finished_at) - epoch(runs.started_at) AS seconds, runs.version, runs.host,
-        best.stage AS best_stage, best."case" AS best_case, best.method AS best_method, best.$HEADLINE, best.$HEADLINE_std
+        best.stage AS best_stage, best."case" AS best_case, best.method AS best_method, best.$HEADLINE, best.$HEADLINE_std,
+        regexp_matches(runs.pipeline, '-(fit|tune)$') AND regexp_matches(runs.command, 'stride-pipe (fit|tune) ') AS is_trial
     FROM runs LEFT JOIN best ON best.pipeline = runs.pipeline AND best.run_id = runs.run_id;
 
 -- Every metric of every case over its folds, with the matrix values as a map: variables['m'].
@@ -120,7 +121,9 @@ CREATE OR REPLACE VIEW drift_wide AS
         max(value) FILTER (metric = 'variance_ratio') AS variance_ratio,
         max(value) FILTER (metric = 'nearest_distance_ratio') AS nearest_distance_ratio,
         max(value) FILTER (metric = 'share_outside_range') AS most_outside,
-        arg_max(feature, value) FILTER (metric = 'share_outside_range') AS most_outside_feature
+        arg_max(feature, value) FILTER (metric = 'share_outside_range') AS most_outside_feature,
+        max(value) FILTER (metric = 'share_unseen_levels') AS most_unseen_levels,
+        max(value) FILTER (metric = 'share_missing') AS most_missing
     FROM drift GROUP BY pipeline, scored_day, started_at, run_id, stage, "case" ORDER BY pipeline, scored_day, started_at;
 
 -- What models make of their features, over the folds: permutation importance (loss of R²), Sobol indices, mean size of the slope.

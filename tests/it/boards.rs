@@ -39,13 +39,17 @@ fn results() -> Sandbox {
     }
     crate::report::pages::shifted(&sandbox, "far.parquet");
     sandbox.run("run score.yaml --quiet --set date=2026-11-04 --set file=far.parquet").succeeded();
+    sandbox.run("fit rows.parquet --target y --time-limit 1s --quiet").succeeded();
     sandbox
 }
 
-/// The runs as the program lists them.
+/// The runs as the program lists them, but for what `fit` only tried.
 fn listed(sandbox: &Sandbox) -> Vec<Json> {
     let list = sandbox.run("runs list --format json").succeeded();
-    serde_json::from_str(&list.stdout).unwrap()
+    let all: Vec<Json> = serde_json::from_str(&list.stdout).unwrap();
+    let (trials, others): (Vec<Json>, Vec<Json>) = all.into_iter().partition(|run| run["pipeline"] == "rows-fit");
+    assert!(!trials.is_empty() && others.iter().any(|run| run["pipeline"] == "rows"), "{trials:?}");
+    others
 }
 
 /// A server that ends with the test, helpers included.
@@ -192,6 +196,15 @@ fn streamlit_shows_the_runs() {
     let figures = &pages[""]["figures"];
     assert_eq!(figures["Runs"], runs.len().to_string());
     assert_eq!((&figures["Succeeded"], &figures["Failed"]), (&count("succeeded").into(), &count("failed").into()));
-    assert!(pages["scoring"]["text"].as_str().unwrap().contains("1 of 4 days are above 3."), "{}", pages["scoring"]);
+    // A day is unusual if it is in any metric, whichever is looked at.
+    let scoring = pages["scoring"]["text"].as_str().unwrap();
+    for said in [
+        "variance_ratio: 1 of 4 days are above 3.",
+        "1 of 4 days are unlike those of training",
+        "share_outside_range above 0.2 on 1 day",
+    ] {
+        assert!(scoring.contains(said), "{said}: {scoring}");
+    }
+    assert!(!pages[""]["text"].as_str().unwrap().contains("rows-fit"), "{}", pages[""]["text"]);
     assert_eq!(server.outside(), "");
 }

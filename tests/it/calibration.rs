@@ -505,7 +505,7 @@ fn differences_know_that_folds_share_training_rows() {
     let found = paired_difference(&differences, 0.25).unwrap();
     // Variance 0.025, times 1/5 + 1/4.
     assert!((found.mean - 0.3).abs() < 1e-12 && (found.standard_error - (0.025 * 0.45_f64).sqrt()).abs() < 1e-12);
-    assert!((found.p - student_tails(0.3 / found.standard_error, 4)).abs() < 1e-12 && found.folds == 5);
+    assert!((found.p - student_tails(0.3 / found.standard_error, 4)).abs() < 1e-12 && found.count == 5);
     assert!(found.p > paired_difference(&differences, 0.0).unwrap().p);
     assert_eq!(paired_difference(&[0.1], 0.1), None);
     assert_eq!(paired_difference(&[0.0, 0.0], 0.1).unwrap().p, 1.0);

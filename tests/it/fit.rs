@@ -319,3 +319,33 @@ fn it_can_be_interrupted_and_goes_on() {
     let ran = sandbox.run("fit long.parquet --target y --time-limit 1s").succeeded();
     assert!(ran.stderr.contains("(unchanged)") && sandbox.path("long.yaml").exists(), "{}", ran.stderr);
 }
+
+/// Files as many countries write them.
+#[test]
+fn other_separators_decimals_and_dates_are_options() {
+    let sandbox = Sandbox::new();
+    let mut text = "wert;tag;y\n".to_owned();
+    for i in 0..40 {
+        let _ = writeln!(text, "{},5;{}.{}.2026;{},25", i % 7, 1 + i % 28, 1 + i % 12, i * 3 % 11);
+    }
+    sandbox.write("eu.csv", &text);
+    let refused = sandbox.run("init --data eu.csv --target y");
+    assert!(refused.stderr.contains("for example `--delimiter ';'`"), "{}", refused.stderr);
+    let noted = sandbox.run("init --data eu.csv --target y --delimiter ;");
+    assert_eq!(noted.code, 65, "the target is text");
+    assert!(noted.stderr.contains("`wert` is text because of commas before decimals"), "{}", noted.stderr);
+    let arguments = "--data eu.csv --target y --delimiter ; --decimal-comma --dates day-first";
+    let ran = sandbox.run(&format!("init {arguments}")).succeeded();
+    assert!(ran.stdout.contains("  features  2: wert, tag\n"), "{}", ran.stdout);
+    let written = std::fs::read_to_string(sandbox.path("eu.yaml")).unwrap();
+    assert!(written.contains("name: tag, kind: timestamp") || written.contains("kind: timestamp"), "{written}");
+    sandbox.run("validate eu.yaml --data").succeeded();
+    // The same options of `fit`, and where they mean nothing.
+    let ran = sandbox
+        .run("fit eu.csv --target y --delimiter ; --decimal-comma --dates day-first --time-limit 1s --quiet")
+        .succeeded();
+    assert!(ran.stdout.contains("  features  2: wert, tag\n"), "{}", ran.stdout);
+    let idle = sandbox.run("init --data rows.parquet --target y --decimal-comma").succeeded();
+    assert!(idle.stderr.contains("the data are Parquet"), "{}", idle.stderr);
+    assert_eq!(sandbox.run("init plain --decimal-comma").code, 2);
+}

@@ -118,9 +118,8 @@ fn files_are_appended_or_joined() {
 #[test]
 fn mistakes_are_explained_and_leave_nothing() {
     let sandbox = Sandbox::new();
-    let cases: [(&str, &str, i32); 20] = [
+    let cases: [(&str, &str, i32); 19] = [
         ("", "", 65),
-        ("a,b\n", "", 65),
         ("a,b\n1,2\n3\n", "", 65),
         ("a,b\n1,2\n3,4,5\n", "", 65),
         ("a,b\n1,2\n\n3,4\n", "", 65),
@@ -251,4 +250,75 @@ fn nothing_in_a_name_acts_on_the_terminal() {
     // The warning about a constant column is a line of the log.
     shown(&sandbox.run("run odd.yaml").succeeded(), &format!("constant column(s) {escaped}"));
     shown(&sandbox.run("run odd.yaml --set stages.rows.ingest.target=z"), &format!("{escaped}.parquet, column `z`"));
+}
+
+/// Files as many countries write them.
+const ABROAD: &str = "id;price;day;at;name\n1;3,14;31.12.2026;1.2.2026 7:05;a,b\n2;1.234,5;1.2.2027;2.2.2026 17:05;c\n3;-7;;3.2.2026 9:00;d\n";
+
+#[test]
+fn commas_before_decimals_and_days_first_are_named_and_read() {
+    let sandbox = Sandbox::new();
+    sandbox.write("x.csv", ABROAD);
+    let ran = sandbox.run("import x.csv -o x.parquet --key id --delimiter ;").succeeded();
+    for said in [
+        "x.csv: column `price` is text because of commas before decimals, such as `3,14` at line 2: read it with `--decimal-comma`\n",
+        "x.csv: column `day` has dates such as `31.12.2026` at line 2, which stay text: read them with `--dates day-first`\n",
+        "x.csv: column `at` has dates such as `1.2.2026 7:05` at line 2, which stay text: say what comes first: \
+         `--dates day-first` or `--dates month-first`\n",
+    ] {
+        assert!(ran.stderr.contains(said), "{said}: {}", ran.stderr);
+    }
+    assert!(!ran.stderr.contains("name"), "{}", ran.stderr);
+    let ran =
+        sandbox.run("import x.csv -o x.parquet --key id --delimiter ; --decimal-comma --dates day-first").succeeded();
+    assert_eq!(ran.stderr, "");
+    let batch = rows(&sandbox.path("x.parquet"));
+    assert_eq!(column(&batch, "price").as_primitive::<Float64Type>().values(), &[3.14, 1234.5, -7.0]);
+    let texts = |name: &str| -> Vec<Option<String>> {
+        column(&batch, name).as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
+    };
+    assert_eq!(texts("day"), [Some("2026-12-31".to_owned()), Some("2027-02-01".to_owned()), None]);
+    assert_eq!(texts("at")[1].as_deref(), Some("2026-02-02T17:05:00"));
+    // What the option does not explain is said, and stays as it is.
+    let ran =
+        sandbox.run("import x.csv -o x.parquet --key id --delimiter ; --decimal-comma --dates month-first").succeeded();
+    assert!(
+        ran.stderr.contains("`day` has dates such as `31.12.2026`") && ran.stderr.contains("choose the other"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(column(&rows(&sandbox.path("x.parquet")), "day").as_string::<i32>().value(0), "31.12.2026");
+    // Commas between thousands look alike: both are said.
+    sandbox.write("y.csv", "a\n\"1,234\"\n\"5,678\"\n");
+    let ran = sandbox.run("import y.csv -o y.parquet").succeeded();
+    assert!(ran.stderr.contains("if its commas stand between thousands, remove them"), "{}", ran.stderr);
+    // A point is then no sign of decimals.
+    sandbox.write("z.csv", "a\n3.14\n2,5\n");
+    sandbox.run("import z.csv -o z.parquet --delimiter ; --decimal-comma").succeeded();
+    assert_eq!(column(&rows(&sandbox.path("z.parquet")), "a").as_string::<i32>().value(0), "3.14");
+}
+
+#[test]
+fn what_has_no_values_has_no_type() {
+    let sandbox = Sandbox::new();
+    sandbox.write("x.csv", "id,blank,empty\n1,,\"\"\n2, ,\"\"\n");
+    let ran = sandbox.run("import x.csv -o x.parquet --key id").succeeded();
+    assert!(ran.stdout.contains("null, 2 null"), "{}", ran.stdout);
+    let batch = rows(&sandbox.path("x.parquet"));
+    assert_eq!(column(&batch, "blank").data_type(), &DataType::Null);
+    assert_eq!(column(&batch, "empty").as_string::<i32>().value(0), "");
+    // A part without values takes the type of the others.
+    sandbox.write("y.csv", "id,blank,empty\n3,2.5,x\n");
+    sandbox.run("import x.csv y.csv -o xy.parquet --key id").succeeded();
+    let blank = column(&rows(&sandbox.path("xy.parquet")), "blank");
+    assert_eq!((blank.null_count(), blank.as_primitive::<Float64Type>().value(2)), (2, 2.5));
+    // A day without rows.
+    sandbox.write("none.csv", "id,a\n");
+    let ran = sandbox.run("import none.csv -o none.parquet --key id").succeeded();
+    assert!(
+        ran.stderr.contains("there are no rows, only names; if the first line is a row: `--no-header`"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.stdout.lines().next(), Some("none.parquet: 0 rows, 2 columns"));
 }

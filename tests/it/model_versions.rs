@@ -176,3 +176,58 @@ fn a_matrix_may_publish_what_does_not_depend_on_it() {
         assert!(refused.stderr.contains("only one model can be published"), "{}", refused.stderr);
     }
 }
+
+/// A model that has seen the test rows looks better on them than it is: the comparison is not made, and that is said.
+#[test]
+fn a_model_that_has_seen_the_test_rows_is_not_compared_with() {
+    let sandbox = Sandbox::new();
+    publish(&sandbox, "kernel: rbf");
+    let night = |split: &str, options: &str| {
+        let text = SMALL
+            .replace("kfold: { folds: 5 }", split)
+            .replace("method: gp", &format!("method: gp, publish: models/m, {options}"));
+        sandbox.write("night.yaml", &text);
+        sandbox.run("run night.yaml --quiet").succeeded().stderr
+    };
+    let before = published(&sandbox);
+    let hash = "hash: { key: id, test_fraction: 0.3 }";
+    let said = night(hash, "kernel: matern52, publish_if: smse < published");
+    for part in [
+        "model: not published to models/m: `smse < published` cannot be judged, because the published model was trained on \
+         100 % of the test rows and looks better on them than it is",
+        "`--set stages.model.train.publish_if=null`",
+        "the one that is published stays",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(published(&sandbox), before);
+    // As advised: once without, and from then on both are tested on rows that neither has seen.
+    sandbox.run("run night.yaml --quiet --set stages.model.train.publish_if=null").succeeded();
+    assert_ne!(published(&sandbox), before);
+    let before = published(&sandbox);
+    let said = night(hash, "kernel: matern12, publish_if: smse < published");
+    assert!(!said.contains("cannot be judged"), "{said}");
+    let said = night(hash, "kernel: matern12, publish_if: smse <= 100 and mae < published");
+    assert!(said.contains("that of the published model") || published(&sandbox) != before, "{said}");
+    // Other divisions mix rows that the published model has seen into the test rows.
+    let said = night("holdout: { test_fraction: 0.3 }", "kernel: matern32, publish_if: smse < published");
+    assert!(said.contains("% of the test rows and looks better"), "{said}");
+}
+
+/// What is replaced was measured on the rows of its own day.
+#[test]
+fn a_message_does_not_compare_figures_of_different_rows() {
+    let sandbox = Sandbox::new();
+    let conditional = |kernel: &str| {
+        let text = SMALL
+            .replace("kfold: { folds: 5 }", "holdout: { test_fraction: 0.3 }")
+            .replace("method: gp", &format!("method: gp, kernel: {kernel}, publish: models/m, publish_if: smse < 100"));
+        sandbox.write("x.yaml", &text);
+        sandbox.run("run x.yaml").succeeded().stderr
+    };
+    conditional("rbf");
+    let said = conditional("matern12");
+    let line = said.lines().find(|line| line.contains("it replaces")).unwrap_or_else(|| panic!("{said}"));
+    let (new, old) = line.split_once("it replaces").unwrap();
+    assert!(new.contains("(smse ") && !old.contains("smse"), "{line}");
+}

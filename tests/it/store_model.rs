@@ -7,6 +7,7 @@ use std::path::Path;
 use ndarray::{Array0, Array1, Array2, ArrayD, IxDyn, array};
 use proptest::prelude::*;
 use serde_json::json;
+use stride_pipe::eval::sketch::RowSketch;
 use stride_pipe::store::model::{CentreAndScale, FORMAT_VERSION, InputDigest, Range, TargetScaling, TrainingSummary};
 use stride_pipe::store::{MODEL_FILE, ModelFile, ModelMeta, StoreError, Tensor};
 use stride_pipe::tables::Timestamp;
@@ -43,6 +44,7 @@ fn model() -> ModelFile {
         target_transform: None,
         published: None,
         started: None,
+        seen: Some(RowSketch::of([1, 2, 3])),
     };
     let specials = array![[f64::NAN, -0.0, f64::INFINITY], [5e-324, f64::MAX, 1.0 / 3.0]];
     let tensors = BTreeMap::from([

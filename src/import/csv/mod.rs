@@ -4,24 +4,26 @@
 //! refused with their number rather than filled with nulls.
 
 mod guess;
+mod local;
 mod scan;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder};
+use arrow::array::{ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, NullBuilder, StringBuilder};
 
 use super::{ImportOptions, MOST_COLUMNS, Piece, Refusal, is_called_key};
 use crate::store::StoreError;
-use guess::{ColumnType, Guess, parse_bool, parse_float, parse_int};
+use guess::{ColumnType, Guess, parse_bool, parse_float, parse_int, read_as};
+pub use local::DateOrder;
 use scan::{Field, Scanner};
 
 /// Text of a column beyond this would not fit the offsets of its Arrow array.
 const MOST_TEXT: u64 = i32::MAX as u64;
 
 /// How a CSV file is written.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsvOptions {
     /// The separator; default: a comma, in `.tsv` files a tab.
     pub delimiter: Option<u8>,
@@ -29,6 +31,10 @@ pub struct CsvOptions {
     pub no_header: bool,
     /// Fields that stand for a missing value, beside the empty one.
     pub nulls: Vec<String>,
+    /// Whether decimals stand behind a comma: `3,14`, `1.234,5`.
+    pub decimal_comma: bool,
+    /// Which dates are read that do not begin with the year.
+    pub dates: Option<DateOrder>,
 }
 
 impl CsvOptions {
@@ -82,20 +88,17 @@ fn parse(path: &Path, text: &str, delimiter: u8, options: &ImportOptions) -> Res
     let key = options.names.iter().find(|(_, new)| *new == options.key).map_or(&options.key, |(old, _)| old);
     let identifies = |name: &String| name == key || is_called_key(name);
     names.iter().zip(&mut guesses).filter(|(name, _)| identifies(name)).for_each(|(_, guess)| guess.keep_zeros());
+    let (file, mut notes) = (path.display(), Vec::new());
     if rows == 0 {
-        return Err(refuse(Refusal::new("there are no rows, only names", "if the first line is a row: `--no-header`")));
+        // A day on which nothing happened.
+        notes.push(format!("{file}: there are no rows, only names; if the first line is a row: `--no-header`"));
     }
-    let mut notes = Vec::new();
     for &index in &chosen {
         check_column(path, &names[index], &guesses[index])?;
         if guesses[index].kind() == ColumnType::Text
-            && let Some(seen) = guesses[index].almost_numbers()
+            && let Some(note) = guesses[index].note()
         {
-            let (file, name, line, word) = (path.display(), &names[index], seen.line, &seen.text);
-            notes.push(format!(
-                "{file}: column `{name}` is text only because of `{word}` at line {line} and the like; \
-                 if that stands for a missing value: `--null '{word}'`"
-            ));
+            notes.push(format!("{file}: column `{}` {note}", names[index]));
         }
     }
     let columns = convert(body, &names, &guesses, &chosen, &options.csv).map_err(refuse)?;
@@ -180,8 +183,10 @@ fn look(mut body: Scanner<'_>, width: usize, options: &CsvOptions) -> Result<(us
     let mut rows = 0;
     while let Some(line) = body.next_record(&mut fields)? {
         for (field, guess) in fields.iter().zip(&mut guesses) {
-            if !options.is_null(field, None) {
-                guess.look(field, line);
+            if options.is_null(field, None) {
+                guess.empty_text |= field.quoted && field.text.trim_matches(' ').is_empty();
+            } else {
+                guess.look(field, line, options);
             }
         }
         rows += 1;
@@ -208,6 +213,7 @@ enum ColumnBuilder {
     Int(Int64Builder),
     Float(Float64Builder),
     Text(StringBuilder),
+    Nothing(NullBuilder),
 }
 
 impl ColumnBuilder {
@@ -216,7 +222,8 @@ impl ColumnBuilder {
             ColumnType::Bool => Self::Bool(BooleanBuilder::new()),
             ColumnType::Int => Self::Int(Int64Builder::new()),
             ColumnType::Float => Self::Float(Float64Builder::new()),
-            ColumnType::Text => Self::Text(StringBuilder::new()),
+            ColumnType::Text | ColumnType::Date(_) => Self::Text(StringBuilder::new()),
+            ColumnType::Nothing => Self::Nothing(NullBuilder::new()),
         }
     }
 
@@ -226,6 +233,7 @@ impl ColumnBuilder {
             Self::Int(builder) => builder.append_option(text.and_then(parse_int)),
             Self::Float(builder) => builder.append_option(text.and_then(parse_float)),
             Self::Text(builder) => builder.append_option(text),
+            Self::Nothing(builder) => builder.append_null(),
         }
     }
 
@@ -235,6 +243,7 @@ impl ColumnBuilder {
             Self::Int(mut builder) => Arc::new(builder.finish()),
             Self::Float(mut builder) => Arc::new(builder.finish()),
             Self::Text(mut builder) => Arc::new(builder.finish()),
+            Self::Nothing(mut builder) => Arc::new(builder.finish()),
         }
     }
 }
@@ -253,7 +262,8 @@ fn convert(
     while body.next_record(&mut fields)?.is_some() {
         for ((index, kind), builder) in chosen.iter().zip(&kinds).zip(&mut builders) {
             let field = &fields[*index];
-            builder.push((!options.is_null(field, Some(*kind))).then_some(field.text.as_ref()));
+            let text = if options.is_null(field, Some(*kind)) { None } else { read_as(&field.text, *kind, options) };
+            builder.push(text.as_deref());
         }
     }
     Ok(chosen.iter().zip(builders).map(|(index, builder)| (names[*index].clone(), builder.finish())).collect())

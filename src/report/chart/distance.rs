@@ -1,6 +1,7 @@
 //! Error with and without the local layer, along the distance to the nearest training row.
 
-use crate::report::data::{DistanceBin, Moments, PredictionCounts};
+use crate::report::data::{DistanceBin, PredictionCounts};
+use crate::report::moments::Moments;
 use crate::report::number::{count, significant};
 use crate::report::plot::{Axis, Domain, Plot};
 use crate::report::scale::{log_range, range};

@@ -41,14 +41,21 @@ pub fn deviation_chart(predicted: &PredictionCounts, caption: &str, series: usiz
 /// How predicted means are distributed.
 pub fn means_chart(predicted: &PredictionCounts, caption: &str, series: usize) -> Option<Markup> {
     let (low, high, counts) = predicted.means.as_ref()?;
+    let size = low.abs().max(high.abs());
+    let (mut low, mut high, mut counts) = (*low, *high, counts.clone());
+    if high - low <= (1e-9 * size).max(f64::MIN_POSITIVE) {
+        // All of them the same but for rounding: one bar in the middle that can be seen.
+        let half = if size > f64::MIN_POSITIVE { 0.1 * size } else { 1.0 };
+        (low, high, counts) = (low - half, high + half, vec![0, 0, 0, counts.iter().sum(), 0, 0, 0]);
+    }
     let most = counts.iter().copied().max().filter(|most| *most > 0)?;
     let width = (high - low) / counts.len() as f64;
     let mut plot = Plot::new(
-        Axis::new(&predicted.of_target("predicted"), Domain::Linear(*low, *high)),
+        Axis::new(&predicted.of_target("predicted"), Domain::Linear(low, high)),
         Axis::new("rows", Domain::Linear(0.0, 1.06 * most as f64)),
     );
     for (position, rows) in counts.iter().enumerate().filter(|(_, rows)| **rows > 0) {
-        let (from, to) = (width.mul_add(position as f64, *low), width.mul_add(position as f64 + 1.0, *low));
+        let (from, to) = (width.mul_add(position as f64, low), width.mul_add(position as f64 + 1.0, low));
         let words = format!("{} rows between {} and {}", count(*rows), significant(from, 3), significant(to, 3));
         plot.bar((from, to), (0.0, *rows as f64), &class(series), &words);
     }

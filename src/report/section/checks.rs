@@ -58,7 +58,7 @@ fn warnings(texts: &[String]) -> Markup {
 }
 
 /// Text with words between backticks set as code.
-fn with_code(text: &str) -> Markup {
+pub fn with_code(text: &str) -> Markup {
     html! {
         @for (position, piece) in text.split('`').enumerate() {
             @if position % 2 == 1 { code { (piece) } } @else { (piece) }

@@ -11,20 +11,14 @@ use maud::{Markup, html};
 
 /// A chart and a table; `offline.…` phases are parts of `offline`.
 pub fn cost(context: &RunContext<'_>) -> Markup {
-    let mut sums: Vec<CaseCost> = Vec::new();
-    for cost in &context.run.costs {
-        match sums.iter_mut().find(|sum| sum.stage == cost.stage && sum.phase == cost.phase) {
-            Some(sum) => sum.add(cost),
-            None => sums.push(cost.clone()),
-        }
-    }
+    let sums = &context.run.total_costs;
     let top = || sums.iter().filter(|sum| !sum.phase.contains('.'));
     let whole = |stage: &str| -> f64 { top().filter(|sum| sum.stage == stage).map(|sum| sum.wall_s).sum() };
     let stages: Vec<&str> = distinct(sums.iter().map(|sum| sum.stage.as_str()));
     let total: f64 = stages.iter().map(|stage| whole(stage)).sum();
     let (large, small): (Vec<&str>, Vec<&str>) = stages.iter().partition(|stage| whole(stage) >= 0.01 * total);
     let mut phases: Vec<String> = Vec::new();
-    let mut bars: Vec<PhaseBar> = large.iter().map(|stage| bar(stage, &sums, &mut phases)).collect();
+    let mut bars: Vec<PhaseBar> = large.iter().map(|stage| bar(stage, sums, &mut phases)).collect();
     if !small.is_empty() {
         let name =
             if small.len() == 1 { small[0].to_owned() } else { format!("{} other stages together", small.len()) };
@@ -56,7 +50,10 @@ pub fn cost(context: &RunContext<'_>) -> Markup {
         }
         div.aside {
             (facts(&list))
-            p { "Times of work that came from the cache are those of the run that did it." }
+            p {
+                "Times of work that came from the cache are those of the run that did it. Work that several cases share counts \
+                once."
+            }
         }
     };
     let caption = "Time and memory by stage and phase";

@@ -56,8 +56,16 @@ fn verdict(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, bes
         r2 if r2 <= 0.0 => format!("explains nothing of {target}"),
         r2 => format!("explains {} of the variance of {target}", percent(r2)),
     }));
-    parts.extend(stat("rmse").map(|rmse| format!("is usually {} off, in its units (RMSE)", significant(rmse, 3))));
-    let (_, sureness) = judged(context, measured, stage, best);
+    let (looked_at, sureness) = judged(context, measured, stage, best);
+    // A few large errors, as those of skewed targets, make the RMSE larger than what is usual.
+    let median = looked_at.and_then(|predicted| predicted.median_error);
+    parts.extend(stat("rmse").map(|rmse| match median {
+        Some(median) => {
+            let (median, rmse) = (significant(median, 3), significant(rmse, 3));
+            format!("is usually about {median} off, in its units (half of the errors are smaller; RMSE {rmse})")
+        }
+        None => format!("has errors of {} in its units (RMSE)", significant(rmse, 3)),
+    }));
     let sureness = sureness.map_or_else(String::new, |sureness| format!(", {}", sureness.words()));
     parts.extend(
         stat("coverage_95")
@@ -174,16 +182,21 @@ fn scored(context: &RunContext<'_>) -> Option<Markup> {
             .max_by(|a, b| a.0.total_cmp(&b.0))
     };
     let sure = most("variance_ratio").map(|(ratio, worst)| {
-        let outside = most("share_outside_range").map_or_else(|| "–".to_owned(), |(share, _)| percent(share));
+        let outside = most("share_outside_range").map_or_else(String::new, |(share, row)| {
+            let feature = row.feature.as_deref().unwrap_or_default();
+            if share > 0.0 {
+                format!("; {feature} is outside the range of training in {} of the rows", percent(share))
+            } else {
+                "; no feature is outside the range of training".to_owned()
+            }
+        });
         let cases: BTreeSet<&str> = of("variance_ratio").map(|row| row.case.as_str()).collect();
         let place = if cases.len() > 1 {
             format!(" in {}, the most of {} cases", worst.case, cases.len())
         } else {
             String::new()
         };
-        let detail = format!(
-            "times the predictive variance of training{place}; at most {outside} of a feature outside its range"
-        );
+        let detail = format!("times the predictive variance of training{place}{outside}");
         tile("How sure?", significant(ratio, 3), detail)
     });
     let many = format!("rows scored, {} could not be", count(invalid));

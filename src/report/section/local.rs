@@ -2,7 +2,8 @@
 
 use super::{RunContext, grid};
 use crate::report::chart::{WITHOUT, distance_chart};
-use crate::report::data::{DistanceBin, Moments};
+use crate::report::data::DistanceBin;
+use crate::report::moments::Moments;
 use crate::report::number::{percent, significant};
 use crate::report::select::{FoldValues, Panel, panels};
 use crate::report::series::legend;

@@ -18,6 +18,7 @@ mod relevance;
 mod sweep;
 
 pub(super) use chains::unmixed;
+pub(super) use checks::with_code;
 pub(super) use headline::headline;
 pub(super) use overview::{judged, overview};
 

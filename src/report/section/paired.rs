@@ -2,7 +2,7 @@
 
 use super::{RunContext, plus_minus};
 use crate::eval::metrics::Metric;
-use crate::eval::paired::{PairedDifference, paired_difference};
+use crate::eval::paired::{PairedDifference, paired_difference, row_difference};
 use crate::report::number::significant;
 use crate::report::select::{FoldValues, Group, RunCase, distinct, is_repeat};
 use crate::report::table::{self, TableCell};
@@ -32,21 +32,31 @@ pub fn paired(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, 
     let Some((best, others)) = shown.split_first() else { return Markup::default() };
     let also = measured.metrics(stage).find(|metric| metric.name == ALSO && metric.name != headline.name);
     let metrics: Vec<&Metric> = [headline].into_iter().chain(also).collect();
-    let compare = |other: &&Group| {
-        let found = |metric: &&Metric| difference(context, measured, (stage, metric.name), best, other);
-        (other.name.clone(), metrics.iter().map(found).collect::<Vec<_>>())
+    type Difference = fn(&RunContext<'_>, &FoldValues<'_>, (&str, &str), &Group, &Group) -> Option<PairedDifference>;
+    let table_of = |difference: Difference| -> Vec<(String, Vec<Option<PairedDifference>>)> {
+        let compare = |other: &&Group| {
+            let found = |metric: &&Metric| difference(context, measured, (stage, metric.name), best, other);
+            (other.name.clone(), metrics.iter().map(found).collect::<Vec<_>>())
+        };
+        others.iter().take(SHOWN).map(compare).collect()
     };
-    let rows: Vec<(String, Vec<Option<PairedDifference>>)> = others.iter().take(SHOWN).map(compare).collect();
-    if rows.iter().all(|(_, found)| found.iter().all(Option::is_none)) {
+    let is_known = |rows: &[(String, Vec<Option<PairedDifference>>)]| {
+        rows.iter().any(|(_, found)| found.iter().any(Option::is_some))
+    };
+    let of_folds = table_of(over_folds);
+    let has_folds = is_known(&of_folds);
+    let rows = if has_folds { of_folds } else { table_of(over_rows) };
+    if !is_known(&rows) {
         return Markup::default();
     }
-    let mut headings = vec![format!("compared with {}", best.name), "folds#".to_owned()];
+    let unit = if has_folds { "folds#" } else { "test rows#" };
+    let mut headings = vec![format!("compared with {}", best.name), unit.to_owned()];
     for metric in &metrics {
         headings.extend([format!("{} higher by#", metric.name), format!("p ({})#", metric.name)]);
     }
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let cells = |(name, found): &(String, Vec<Option<PairedDifference>>)| {
-        let folds = found.iter().flatten().map(|found| found.folds as u64).max();
+        let folds = found.iter().flatten().map(|found| found.count as u64).max();
         let mut cells = vec![TableCell::new(name), TableCell::count(folds)];
         for found in found {
             cells.extend(match found {
@@ -65,18 +75,29 @@ pub fn paired(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, 
         }
         cells
     };
+    let (what, how) = if has_folds {
+        (
+            "folds",
+            "Mean difference ± standard error, fold by fold, corrected for training rows that folds share (Nadeau and Bengio).",
+        )
+    } else {
+        (
+            "test rows",
+            "Mean difference ± standard error, row by row of the one fold: how sure it is on other such rows, for the two \
+             models as they are trained. How much depends on the training rows only several folds would tell.",
+        )
+    };
     html! {
-        (table::table(&format!("Differences on the same folds, stage {stage}"), &headings, rows.iter().map(cells)))
+        (table::table(&format!("Differences on the same {what}, stage {stage}"), &headings, rows.iter().map(cells)))
         p.quiet {
-            "Mean difference ± standard error, fold by fold, corrected for training rows that folds share (Nadeau and \
-            Bengio). p: how likely a difference as large is between methods that are equally good; " span.best { "bold" }
+            (how) " p: how likely a difference as large is between methods that are equally good; " span.best { "bold" }
             " below 5 %."
         }
     }
 }
 
 /// The other group less the best, on the folds and repetitions that both have.
-fn difference(
+fn over_folds(
     context: &RunContext<'_>,
     measured: &FoldValues<'_>,
     (stage, metric): (&str, &str),
@@ -104,4 +125,31 @@ fn difference(
     let trained = training.rows as f64 / training.pieces.max(1) as f64;
     let tested = tested as f64 / differences.len().max(1) as f64;
     paired_difference(&differences, tested / trained.max(1.0))
+}
+
+/// The same on the test rows of one fold, of cases that were looked at closely.
+fn over_rows(
+    context: &RunContext<'_>,
+    measured: &FoldValues<'_>,
+    (stage, metric): (&str, &str),
+    best: &Group,
+    other: &Group,
+) -> Option<PairedDifference> {
+    let ([first], [second]) = (best.cases.as_slice(), other.cases.as_slice()) else { return None };
+    let predict = context.predict_stage(stage)?;
+    let find = |one: &str, two: &str| {
+        context.run.row_pairs.iter().find(|pair| pair.stage == predict && pair.first == one && pair.second == two)
+    };
+    let (pair, sign) = find(first, second).map(|pair| (pair, 1.0)).or_else(|| Some((find(second, first)?, -1.0)))?;
+    // In the units of the metric: SMSE is the mean square of errors over a variance.
+    let (moments, unit) = match metric {
+        "smse" => {
+            let (.., smse) = measured.by_fold(stage, &pair.first, metric).first().copied()?;
+            (pair.squared, smse / pair.errors.mean())
+        }
+        "nlpd" => (pair.nlpd, 1.0),
+        _ => return None,
+    };
+    let (mean, standard_error) = (sign * unit * moments.mean(), unit * moments.standard_error()?);
+    row_difference(mean, standard_error, moments.count as usize)
 }

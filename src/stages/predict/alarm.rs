@@ -11,8 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 
 /// What is warned of where nothing is written, of rows that are scored.
-pub const WARNED_OF: [&str; 4] =
-    ["variance_ratio > 3", "share_outside_range > 0.2", "nearest_distance_ratio > 5", "rows_invalid > 0.01"];
+pub const WARNED_OF: [&str; 6] = [
+    "variance_ratio > 3",
+    "share_outside_range > 0.2",
+    "nearest_distance_ratio > 5",
+    "rows_invalid > 0.01",
+    // New levels come by and by, and gaps may be usual: these are of columns that are written otherwise, or are gone.
+    "share_unseen_levels > 0.5",
+    "share_missing > 0.9",
+];
 
 /// One row of a handful is a fifth of it, and outside of some range now and then: the default is for more than that.
 const FEWEST: i64 = 10;

@@ -36,9 +36,10 @@ pub struct Predict {
     #[serde(default)]
     pub on_invalid: OnInvalid,
     /// When to warn of rows unlike those of training: conditions on `variance_ratio`, `share_outside_range` (of any feature),
-    /// `nearest_distance_ratio` and `rows_invalid` (below 1 a share of the rows, else a number of rows), one or a list.
-    /// Default for the rows of an ingest stage: `[variance_ratio > 3, share_outside_range > 0.2, nearest_distance_ratio > 5,
-    /// rows_invalid > 0.01]`, from 10 rows on; for test rows: none. `false`: none.
+    /// `nearest_distance_ratio`, `rows_invalid` (below 1 a share of the rows, else a number of rows), `share_unseen_levels` and
+    /// `share_missing` (of any column), one or a list. Default for the rows of an ingest stage: `[variance_ratio > 3,
+    /// share_outside_range > 0.2, nearest_distance_ratio > 5, rows_invalid > 0.01, share_unseen_levels > 0.5,
+    /// share_missing > 0.9]`, from 10 rows on; for test rows: none. `false`: none.
     pub warn_if: Option<ConditionList>,
     /// When to end the run with exit code 4, after all results are written: conditions like those of `warn_if`.
     pub fail_if: Option<ConditionList>,

@@ -1,6 +1,6 @@
 //! Columns of a batch by name, and the fits whose rows are kept.
 
-use arrow::array::{Array as _, AsArray as _, Float64Array, Int32Array, RecordBatch, StringArray};
+use arrow::array::{Array as _, AsArray as _, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
 
 /// Columns of a batch; none where one is missing or of another type.
 pub struct BatchColumns<'a>(pub &'a RecordBatch);
@@ -11,6 +11,10 @@ impl<'a> BatchColumns<'a> {
     }
 
     pub fn whole(&self, name: &str) -> Option<&'a Int32Array> {
+        self.0.column_by_name(name)?.as_primitive_opt()
+    }
+
+    pub fn long(&self, name: &str) -> Option<&'a Int64Array> {
         self.0.column_by_name(name)?.as_primitive_opt()
     }
 

@@ -10,17 +10,21 @@ mod hidden;
 mod overview;
 mod predictions;
 mod relevance;
+mod rows;
 mod stage;
 mod traces;
 
+use crate::eval::transform::TransformName;
 use crate::pipeline::{ResolvedStage, resolved_stages};
 use crate::report::{About, CaseCost, GraphStage, ReadFile, ReportData, RunCase, RunReport, distinct, panels, render};
 use crate::store::history::{Run, read_events, resolved_text};
 use crate::store::record::Manifest;
 use crate::store::{ResultsDir, RunId, StoreError, read_known};
 use crate::tables::{CaseRow, MetricRow, RunRow, TableKind, TableRow, TimingRow};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+use predictions::ShownPredictions;
 
 pub use overview::page_of_runs;
 pub use stage::KIND;
@@ -105,12 +109,17 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
         metrics.retain(|row| subject.only.contains(&row.stage) || !evaluates(row));
     }
     run.cases = cases(subject, &metrics, &mut run.problems);
-    run.costs = costs(rows(subject, &mut run.problems));
+    (run.costs, run.total_costs) = costs(rows(subject, &mut run.problems));
     run.metrics = metrics;
     let shown = shown(&run);
     if let Some(path) = file(subject, TableKind::Predictions, &mut run.problems) {
-        match predictions::count(&path, &shown.predictions) {
-            Ok(mut predicted) => {
+        let shown = shown.predictions.iter().map(|(stage, case)| {
+            let transform = transform_of(&graphs, case, stage);
+            ShownPredictions { stage: stage.clone(), case: case.clone(), transform }
+        });
+        match predictions::count(&path, &shown.collect::<Vec<_>>()) {
+            Ok((mut predicted, pairs)) => {
+                run.row_pairs = pairs;
                 for counts in &mut predicted {
                     counts.target = run.target(&counts.stage).map(str::to_owned);
                 }
@@ -147,6 +156,22 @@ fn run_report(subject: &Subject<'_>) -> RunReport {
         subject.manifest.map(|manifest| manifest.inputs.as_slice()).unwrap_or_default().iter().map(input).collect();
     run.drift = drift::of_pipeline(subject, &run.metrics);
     run
+}
+
+/// The scale on which the target of a predict stage is modelled.
+fn transform_of(graphs: &[(String, Vec<ResolvedStage>)], case: &str, stage: &str) -> TransformName {
+    let own = graphs.iter().find(|(label, _)| label == case).or(graphs.first());
+    let stages = own.map_or(&[][..], |(_, stages)| stages.as_slice());
+    let mut ahead: Vec<&str> = vec![stage];
+    // Stages only take what stands before them: this ends.
+    while let Some(stage) = ahead.pop().and_then(|id| stages.iter().find(|stage| stage.id == id)) {
+        if let Some(name) = &stage.transform {
+            let all = [TransformName::Log, TransformName::Log1p, TransformName::YeoJohnson];
+            return all.into_iter().find(|transform| transform.name() == name).unwrap_or_default();
+        }
+        ahead.extend(stage.inputs.iter().map(String::as_str).filter(|input| *input != stage.id));
+    }
+    TransformName::None
 }
 
 /// Whether an ingest stage has the same target in all cases.
@@ -263,11 +288,16 @@ fn cases(subject: &Subject<'_>, metrics: &[MetricRow], problems: &mut Vec<String
     labels.into_iter().map(case).collect()
 }
 
-/// What each phase cost per stage and case.
-fn costs(rows: Vec<TimingRow>) -> Vec<CaseCost> {
-    let mut places: BTreeMap<(String, String, String), usize> = BTreeMap::new();
+/// What each phase cost per stage and case, and over all cases.
+fn costs(rows: Vec<TimingRow>) -> (Vec<CaseCost>, Vec<CaseCost>) {
     let mut costs: Vec<CaseCost> = Vec::new();
+    let mut totals: Vec<CaseCost> = Vec::new();
+    let mut places: BTreeMap<(String, String, String), usize> = BTreeMap::new();
+    let mut known: BTreeSet<(String, String, Option<i32>, i64, u64)> = BTreeSet::new();
     for row in rows {
+        // Work that cases share began at one moment.
+        let work = (row.stage.clone(), row.phase.clone(), row.fold, row.started_at.micros(), row.wall_s.to_bits());
+        let is_new = known.insert(work);
         let place = *places.entry((row.stage.clone(), row.case.clone(), row.phase.clone())).or_insert(costs.len());
         let cost = CaseCost {
             stage: row.stage,
@@ -281,10 +311,16 @@ fn costs(rows: Vec<TimingRow>) -> Vec<CaseCost> {
             rows: row.rows,
             peak_rss_bytes: row.peak_rss_bytes,
         };
+        let nothing = CaseCost { wall_s: 0.0, wall_squares: 0.0, cpu_s: 0.0, rows: 0, ..cost.clone() };
+        let own = if is_new { cost.clone() } else { nothing };
+        match totals.iter_mut().find(|total| total.stage == own.stage && total.phase == own.phase) {
+            Some(total) => total.add(&own),
+            None => totals.push(own),
+        }
         match costs.get_mut(place) {
             Some(sum) => sum.add(&cost),
             None => costs.push(cost),
         }
     }
-    costs
+    (costs, totals)
 }

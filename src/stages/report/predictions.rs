@@ -2,9 +2,12 @@
 
 use super::columns::{BatchColumns, value};
 use super::distance::ByDistance;
+use super::rows::{ErrorSizes, RowErrors};
 use crate::eval::normal::normal_quantile;
-use crate::report::{HexGrid, PredictionCounts, ResidualBin, Spread, Tails};
+use crate::eval::transform::{Transform, TransformName};
+use crate::report::{HexGrid, PredictionCounts, ResidualBin, RowPair, Spread, Tails};
 use crate::store::{StoreError, open_columns};
+use crate::tables::predictions::ON_SCALE;
 use std::path::Path;
 
 /// Hexagons along the axis.
@@ -22,19 +25,37 @@ const MEANS: usize = 40;
 /// Cases without a metric that are shown.
 const OTHERS: usize = 4;
 
-/// Counts the predictions of these stages and cases; when none are named, of the first few that are there.
-pub fn count(path: &Path, wanted: &[(String, String)]) -> Result<Vec<PredictionCounts>, StoreError> {
-    let mut counts: Vec<Counts> = wanted.iter().map(|(stage, case)| Counts::new(stage, case)).collect();
+/// Predictions that are looked at closely.
+pub struct ShownPredictions {
+    pub stage: String,
+    pub case: String,
+    /// The scale on which their target is modelled.
+    pub transform: TransformName,
+}
+
+/// Counts these predictions, and compares them two by two; when none are named, counts the first few that are there.
+pub fn count(path: &Path, wanted: &[ShownPredictions]) -> Result<(Vec<PredictionCounts>, Vec<RowPair>), StoreError> {
+    let of = |shown: &ShownPredictions| Counts { transform: shown.transform, ..Counts::new(&shown.stage, &shown.case) };
+    let mut counts: Vec<Counts> = wanted.iter().map(of).collect();
     let open = wanted.is_empty();
     pass(path, &mut counts, open, Counts::measure)?;
     counts.iter_mut().for_each(Counts::prepare);
     pass(path, &mut counts, false, Counts::add)?;
-    Ok(counts.into_iter().filter(|counts| counts.rows > 0).map(Counts::finish).collect())
+    let mut pairs = Vec::new();
+    for (place, first) in counts.iter().enumerate() {
+        let others = counts.iter().skip(place + 1).filter(|second| second.stage == first.stage);
+        pairs.extend(others.filter_map(|second| {
+            RowErrors::compare((&first.errors, &first.case), (&second.errors, &second.case), &first.stage)
+        }));
+    }
+    Ok((counts.into_iter().filter(|counts| counts.rows > 0).map(Counts::finish).collect(), pairs))
 }
 
 /// One row.
 #[derive(Clone, Copy)]
 struct Row {
+    /// Fold and number.
+    place: Option<(i32, i64)>,
     truth: Option<f64>,
     mean: Option<f64>,
     std: Option<f64>,
@@ -44,14 +65,41 @@ struct Row {
     nearest: Option<f64>,
     /// The share of the predicted distribution below the true value.
     pit: Option<f64>,
+    /// Mean and standard deviation on the scale on which the target is modelled, where that is not its own.
+    scaled: Option<(f64, f64)>,
+}
+
+impl Row {
+    /// How many standard deviations the true value lies above the mean, and its negative log density where that is known: on
+    /// the scale on which the target is modelled, because there a prediction is normal.
+    fn deviation(&self, name: TransformName) -> Option<(f64, Option<f64>)> {
+        let (truth, mean, std) = (self.truth?, self.mean?, self.std.filter(|std| *std > 0.0)?);
+        let density = |z: f64, std: f64| 0.5 * std::f64::consts::TAU.ln() + std.ln() + 0.5 * z * z;
+        let Some((scaled_mean, scaled_std)) = self.scaled.filter(|(_, std)| *std > 0.0) else {
+            let z = (truth - mean) / std;
+            return Some((z, Some(density(z, std))));
+        };
+        let transform = match name {
+            TransformName::Log => Transform::Log,
+            TransformName::Log1p => Transform::Log1p,
+            // Its power is in the model: what is known of the row is the share of the distribution below.
+            TransformName::None | TransformName::YeoJohnson => {
+                let pit = self.pit?.clamp(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
+                return Some((normal_quantile(pit), None));
+            }
+        };
+        let z = (transform.forward(truth) - scaled_mean) / scaled_std;
+        z.is_finite().then(|| (z, Some(density(z, scaled_std) - transform.log_slope(truth))))
+    }
 }
 
 /// What is read of a row, in the order of its fields.
-const NUMBERS: [&str; 6] = ["y_true", "y_mean", "y_std", "y_mean_global", "nearest_distance", "y_pit"];
+const NUMBERS: [&str; 8] =
+    ["y_true", "y_mean", "y_std", "y_mean_global", "nearest_distance", "y_pit", ON_SCALE[0], ON_SCALE[1]];
 
 /// Calls `each` for every row of a stage and case that is counted; `open` takes in new ones.
 fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts, Row)) -> Result<(), StoreError> {
-    let names: Vec<&str> = ["stage", "case"].into_iter().chain(NUMBERS).collect();
+    let names: Vec<&str> = ["stage", "case", "fold", "row"].into_iter().chain(NUMBERS).collect();
     for batch in open_columns(path, &names)? {
         let batch = batch?;
         let columns = BatchColumns(&batch);
@@ -60,6 +108,7 @@ fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts,
             return Err(StoreError::invalid(path, detail, "the file is damaged: remove it and run again"));
         };
         let numbers = NUMBERS.map(|name| columns.number(name));
+        let places = columns.whole("fold").zip(columns.long("row"));
         let mut place: Option<usize> = None;
         for row in 0..batch.num_rows() {
             let (stage, case) = (stage.value(row), case.value(row));
@@ -75,9 +124,11 @@ fn pass(path: &Path, counts: &mut Vec<Counts>, open: bool, each: fn(&mut Counts,
             if counts.stage.is_empty() {
                 stage.clone_into(&mut counts.stage);
             }
-            let [truth, mean, std, global, nearest, pit] =
+            let [truth, mean, std, global, nearest, pit, scaled_mean, scaled_std] =
                 numbers.map(|column| value(column, row).filter(|value| value.is_finite()));
-            each(counts, Row { truth, mean, std, global, nearest, pit });
+            let place = places.map(|(folds, rows)| (folds.value(row), rows.value(row)));
+            let scaled = scaled_mean.zip(scaled_std);
+            each(counts, Row { place, truth, mean, std, global, nearest, pit, scaled });
         }
     }
     Ok(())
@@ -104,6 +155,9 @@ impl Ends {
 struct Counts {
     stage: String,
     case: String,
+    transform: TransformName,
+    errors: RowErrors,
+    error_sizes: ErrorSizes,
     rows: u64,
     missing: u64,
     compared: u64,
@@ -132,6 +186,9 @@ impl Counts {
         Self {
             stage: stage.to_owned(),
             case: case.to_owned(),
+            transform: TransformName::None,
+            errors: RowErrors::default(),
+            error_sizes: ErrorSizes::default(),
             rows: 0,
             missing: 0,
             compared: 0,
@@ -196,8 +253,12 @@ impl Counts {
         }
         let bin = &mut self.residuals[self.mean.bin(mean, RESIDUALS)];
         *bin = (bin.0 + 1, bin.1 + residual, bin.2 + residual * residual);
-        if let Some(std) = row.std.filter(|std| *std > 0.0) {
-            let z = residual / std;
+        self.error_sizes.add(residual);
+        let deviation = row.deviation(self.transform);
+        if let Some(place) = row.place {
+            self.errors.add(place, residual * residual, deviation.and_then(|(_, nlpd)| nlpd));
+        }
+        if let Some((z, _)) = deviation {
             self.deviations[Ends(-4.0, 4.0).bin(z, DEVIATIONS)] += 1;
             self.sizes[Ends(0.0, SIZES.1).bin(z.abs(), SIZES.0)] += 1;
             // The narrowest interval that holds the value; older tables know it by the normal distribution only.
@@ -245,6 +306,7 @@ impl Counts {
             by_distance: self.by_distance.bins(),
             judged: self.judged,
             tails,
+            median_error: self.error_sizes.median(),
             coverage,
         }
     }

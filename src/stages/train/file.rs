@@ -72,6 +72,7 @@ impl TrainedModel {
             target_transform: self.transform,
             published: None,
             started: None,
+            seen: None,
         };
         let tensors = predictor.tensors().into_iter().chain(self.calibrated.tensors()).collect();
         ModelFile { meta, tensors }

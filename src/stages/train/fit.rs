@@ -6,7 +6,7 @@ use super::fold_rows::{FoldRows, FoldTable};
 use super::memory::TrainingMemory;
 use super::model::TrainedModel;
 use super::observer::{Checkpoints, FitObserver};
-use super::{StartModel, Train, checkpoint, deep, model, publish, rows, share, together, warm};
+use super::{StartModel, Train, checkpoint, deep, model, publish, rows, seen, share, together, warm};
 use crate::eval::folds::Fold;
 use crate::eval::transform::TransformName;
 use crate::gp::deep::Checkpoint;
@@ -63,6 +63,7 @@ pub fn fit(stage: &Train, context: &Context<'_>, job: &mut Job<'_, '_>) -> Resul
     }
     let summary = summary(context, record, job.task, table, train.len());
     let mut file = model.to_file(Provenance { rows: &rows_seen, summary, options });
+    file.meta.seen = Some(seen::sketch(table, train));
     if stage.can_start() {
         let work = stage.keys(context, &stage.key_options())?;
         file.meta.started = work.get(number as usize).and_then(|key| warm::started(stage, key, own.start.as_ref()));

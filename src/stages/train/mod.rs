@@ -19,6 +19,7 @@ mod prediction;
 mod predictor;
 mod publish;
 mod rows;
+mod seen;
 mod share;
 mod tensors;
 mod together;

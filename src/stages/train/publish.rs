@@ -1,6 +1,7 @@
 //! Publishes a model that has a condition to meet, once the metrics are known.
 
 use super::gate::{ComparedWith, Gate};
+use super::seen::share_seen;
 use super::{Train, TrainedModel};
 use crate::stages::evaluate::{self, Evaluate, Measurable};
 use crate::stages::job::Record;
@@ -31,11 +32,12 @@ pub fn put(
     let text = match publish(file, directory, keep)? {
         Publication::Unchanged => format!("{stage}: {} has this model already", place.display()),
         Publication::New => format!("{stage}: published {}: {}", place.display(), describe(&file.meta)),
+        // Without the figures of the old one: they are of the rows of its day.
         Publication::Replaced(old) => format!(
             "{stage}: published {}: {}; it replaces {}, which is kept {kept}",
             place.display(),
             describe(&file.meta),
-            describe(&old)
+            origin(&old)
         ),
     };
     Ok(record.note(&text)?)
@@ -49,7 +51,12 @@ fn describe(meta: &ModelMeta) -> String {
         .filter_map(|name| figures.get(*name).copied().flatten().map(|value| format!("{name} {value:.4}")))
         .collect();
     let shown = if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) };
-    format!("{} of run {} on {} rows{shown}", meta.method, meta.training.run_id, meta.training.rows)
+    format!("{}{shown}", origin(meta))
+}
+
+/// "stride of run 2026… on 1000 rows".
+fn origin(meta: &ModelMeta) -> String {
+    format!("{} of run {} on {} rows", meta.method, meta.training.run_id, meta.training.rows)
 }
 
 /// The figures of a model that are said when it is published, those that it has.
@@ -84,9 +91,12 @@ pub fn if_good_enough(stage: &Train, context: &Context<'_>, record: &Record<'_>)
             Ok(published) => published,
             Err(error) => return Ok(not(&format!("the published model cannot be compared with: {error}"))?),
         };
+        if let Some(share) = published.as_ref().and_then(|published| published.seen) {
+            return Ok(not(&incomparable(context, stage, &gate, share))?);
+        }
         for condition in &gate.conditions {
             let found = mean(&rows, &condition.metric);
-            let other = published.as_ref().map(|published| mean(published, &condition.metric));
+            let other = published.as_ref().map(|published| mean(&published.metrics, &condition.metric));
             let holds = match (condition.bound, other) {
                 (ComparedWith::Published, None) => found.is_some(),
                 (_, other) => condition.holds(found, other.flatten()),
@@ -108,20 +118,50 @@ pub fn if_good_enough(stage: &Train, context: &Context<'_>, record: &Record<'_>)
     put(&file, (directory, stage.publish_keep), context.id, record)
 }
 
+/// Why a comparison says nothing, and what to do.
+fn incomparable(context: &Context<'_>, stage: &Train, gate: &Gate, share: f64) -> String {
+    let id = context.id;
+    let takes_all = context.stage::<Split>(&stage.input).is_some_and(Split::takes_all);
+    let advice = if takes_all {
+        format!(
+            "`{id}` is trained on all rows, too, so this will not change: publish the model that is tested, with \
+             `split: {{ hash: … }}` or `{{ time: … }}`, or compare with a number, such as `smse < 0.25`"
+        )
+    } else {
+        format!(
+            "to publish the new model once without a comparison: `--set stages.{id}.train.publish_if=null`; rows of \
+             `split: {{ hash: … }}` or `{{ time: … }}` stay unseen from then on"
+        )
+    };
+    format!(
+        "`{gate}` cannot be judged, because the published model was trained on {:.0} % of the test rows and looks better on \
+         them than it is; {advice}",
+        (100.0 * share).max(1.0)
+    )
+}
+
 /// The mean over folds of a metric of test rows.
 fn mean(rows: &[MetricRow], metric: &str) -> Option<f64> {
     let mean = |row: &&MetricRow| row.metric == metric && row.stat == "mean" && row.split == "test";
     rows.iter().find(mean).and_then(|row| row.value)
 }
 
+/// How good the model is that is published.
+struct PublishedStanding {
+    metrics: Vec<MetricRow>,
+    /// The share of the test rows that it was trained on, if that is why it looks good.
+    seen: Option<f64>,
+}
+
 /// The metrics of the model that is published, on the test rows that an evaluate stage measures.
-fn standing(context: &Context<'_>, evaluate: &str, directory: &Path) -> Result<Vec<MetricRow>, StageError> {
+fn standing(context: &Context<'_>, evaluate: &str, directory: &Path) -> Result<PublishedStanding, StageError> {
     let predict = context.stage::<Evaluate>(evaluate).and_then(|stage| context.stage::<Predict>(&stage.input));
     let predict = predict.ok_or_else(|| lost(evaluate))?;
     let folds = context.folds_of(&predict.input)?;
     let (table, all_folds) = (folds.source.table()?, folds.all()?);
     let file = ModelFile::load(directory)?;
     let model = TrainedModel::from_file(&file, &model_path(directory))?;
+    let seen = share_seen((&file, &model), &table, &all_folds)?;
     let model = if predict.local { model } else { model.without_local() };
     let mut blocks = Vec::new();
     for (fold, rows) in (0..).zip(all_folds.iter()) {
@@ -141,7 +181,8 @@ fn standing(context: &Context<'_>, evaluate: &str, directory: &Path) -> Result<V
         blocks.push(Measurable { block, calibration: model.calibration().cloned(), scale });
     }
     let (stage, case, method) = (evaluate, context.case, file.meta.method.as_str());
-    evaluate::run(&evaluate::MetricContext { run_id: "", stage, case, method }, &blocks)
+    let metrics = evaluate::run(&evaluate::MetricContext { run_id: "", stage, case, method }, &blocks)?;
+    Ok(PublishedStanding { metrics, seen })
 }
 
 /// The test metrics of the model, or nothing unless all of them are there; of one that is trained on every row and has

@@ -104,17 +104,18 @@ pub fn summaries(run: &Run) -> Result<Vec<MetricSummary>, StoreError> {
     rows().map_err(|error| unexpected(file, &error))
 }
 
-/// What every phase of every stage cost.
+/// What every phase of every stage cost. Work that several cases share began at one moment, and counts once.
 pub fn phase_costs(run: &Run) -> Result<Vec<PhaseCost>, StoreError> {
     let file = run.table(TableKind::Timings)?;
     let frame = collect(file, || {
-        let sums = [
+        let pieces = [
             len().cast(polars::prelude::DataType::UInt64).alias("pieces"),
             col("cached").cast(polars::prelude::DataType::UInt64).sum().alias("cached"),
-            col("wall_s").sum(),
-            col("cpu_s").sum(),
         ];
-        Ok(scan(&[file])?.group_by_stable([col("stage"), col("phase")]).agg(sums))
+        let work = ["stage", "phase", "fold", "started_at", "wall_s", "cpu_s"].map(col);
+        let sums = ["pieces", "cached", "wall_s", "cpu_s"].map(|name| col(name).sum());
+        let once = scan(&[file])?.group_by_stable(work).agg(pieces);
+        Ok(once.group_by_stable([col("stage"), col("phase")]).agg(sums))
     })?;
     let rows = || -> PolarsResult<Vec<PhaseCost>> {
         let (stage, phase) = (frame.column("stage")?.str()?, frame.column("phase")?.str()?);

@@ -33,6 +33,8 @@ pub(crate) fn inferred_kind(data_type: &DataType) -> Option<ColumnKind> {
 pub(super) fn takes_kind(data_type: &DataType, kind: ColumnKind) -> bool {
     match (data_type, kind) {
         (DataType::Dictionary(_, value), kind) => takes_kind(value, kind),
+        // A column without values has the type of none.
+        (DataType::Null, _) => true,
         (other, ColumnKind::Number) => is_number(other),
         (other, ColumnKind::Boolean) => *other == DataType::Boolean || other.is_integer() || is_text(other),
         (other, ColumnKind::Category) => is_key(other),
@@ -58,6 +60,8 @@ const UUID: i32 = 16;
 pub(crate) fn is_key(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::FixedSizeBinary(UUID) => true,
+        // A table without rows may not know the types of its columns.
+        DataType::Null => true,
         DataType::Dictionary(_, value) => is_key(value),
         other => other.is_integer() || other.is_decimal() || is_text(other),
     }
@@ -67,7 +71,7 @@ pub(crate) fn is_key(data_type: &DataType) -> bool {
 pub(super) fn is_showable(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, value) => is_showable(value),
-        other => is_key(other) || other.is_numeric() || other.is_temporal() || *other == DataType::Null,
+        other => is_key(other) || other.is_numeric() || other.is_temporal(),
     }
 }
 

@@ -16,6 +16,7 @@ use super::progress::ReadProgress;
 use super::quality::{ColumnQuality, InvalidPolicy, check_quality};
 use super::schema::{FileSummary, InputSchema, damaged, peek};
 use super::select::{Resolved, Selection};
+use crate::eval::sketch::{number_hash, row_hash};
 use crate::features::{FeatureColumn, RawRows};
 use crate::store::StoreError;
 
@@ -107,16 +108,7 @@ impl InputTable {
 }
 
 fn identity(features: impl Iterator<Item = f64>) -> u64 {
-    // Zero has two signs and is one number.
-    features.fold(0, |state, value| mixed(state ^ (value + 0.0).to_bits()))
-}
-
-/// The last step of `splitmix64`, which tells all numbers apart.
-fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
+    row_hash(features.map(number_hash))
 }
 
 /// What is kept of what is read.

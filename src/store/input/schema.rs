@@ -90,6 +90,10 @@ impl FileSummary {
 
     /// The same for a column that is read as this kind, whatever its type in either file.
     pub(super) fn check_kind(&self, first: &Self, name: &str, kind: ColumnKind) -> Result<(), StoreError> {
+        let is_empty = |file: &Self| file.column(name).is_some_and(|column| column.data_type == DataType::Null);
+        if is_empty(self) || (is_empty(first) && self.column(name).is_some()) {
+            return Ok(());
+        }
         self.check_alike(first, name, same_as(kind))
     }
 

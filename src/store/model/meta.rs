@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::FORMAT_VERSION;
+use crate::eval::sketch::RowSketch;
 use crate::eval::transform::Transform;
 use crate::features::parts::TimePart;
 use crate::features::spec::ONE_HOT;
@@ -56,6 +57,9 @@ pub struct ModelMeta {
     /// What its training started from, where `start_from` asks for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<StartedFrom>,
+    /// The rows that it was trained on, as far as it takes to recognise them; older files do not have the key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<RowSketch>,
 }
 
 /// What a training started from.

@@ -17,7 +17,10 @@ fn names_the_target_and_what_matters() {
     let html = report_of(&Sandbox::new(), "method: gp, ard: true");
     let first = html.split("<section").next().unwrap();
     assert!(first.contains("class=\"chip ok\">succeeded<"), "{first}");
-    assert!(first.contains("% of the variance of y") && first.contains("(RMSE)"), "{first}");
+    assert!(
+        first.contains("% of the variance of y") && first.contains("half of the errors are smaller; RMSE "),
+        "{first}"
+    );
     assert!(first.contains("in units of y"), "{first}");
     for axis in [">predicted y<", ">true y<", ">true − predicted y, mean ± sd<", ">predictive sd of y<"] {
         assert!(html.contains(axis), "{axis}");

@@ -7,6 +7,7 @@ mod command;
 mod local;
 mod many;
 pub mod pages;
+mod rows;
 mod scores;
 mod stage;
 

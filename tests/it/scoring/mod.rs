@@ -2,6 +2,7 @@
 
 mod alarm;
 mod bits;
+mod empty;
 mod examples;
 mod ipc;
 mod kill;
