@@ -9,7 +9,7 @@ use arrow::datatypes::Float64Type;
 use std::fs;
 use std::sync::Arc;
 use stride_pipe::gp::deep::{DeepOptions, DeepStart, EmOptions, LayerOptions, Start, fit, fit_from};
-use stride_pipe::gp::kernel::Kernel;
+use stride_pipe::gp::kernel::{Hyper, Kernel};
 use stride_pipe::gp::neighbours::LocalOptions;
 use stride_pipe::gp::observer::Silent;
 use stride_pipe::gp::random::StreamKey;
@@ -321,7 +321,7 @@ fn a_start_keeps_several_states_of_each_chain() {
 /// States of a chain have one local layer's hyper-parameters, and a start that was interrupted ends the same.
 #[test]
 fn an_interrupted_start_ends_the_same() {
-    let (x, y) = regression(5, 80, 2, 0.3);
+    let (x, y) = regression(5, 80, 2, 0.05);
     let layers = LayerOptions { hidden: aca(8, 1e-9), ..LayerOptions::default() };
     let em = EmOptions { iterations: Some(2), particles: 3, sampler: hmc(4, 3), ..EmOptions::default() };
     let options = DeepOptions { start: Start::Sparse(quick_sparse(Kernel::Rbf, 8)), layers, em };
@@ -361,4 +361,8 @@ fn an_interrupted_start_ends_the_same() {
     let each = above(&whole, Some(&earlier), &LocalOptions { states: 1, ..local });
     let (found, expected) = (shared.hyper[[states - 1, 1]], each.hyper[[states - 1, 1]]);
     assert!((found / expected).ln().abs() < 0.5, "{found} {expected}");
+    // Where the earlier layer had no effect, it is looked for again.
+    let nothing = Hyper { variance: 1e-12, ..earlier.hyper[0].clone() };
+    let again = above(&whole, Some(&LocalStart { hyper: vec![nothing], ..earlier }), &local);
+    assert!(again.hyper[[0, 0]] > 1e-6, "{}", again.hyper);
 }
