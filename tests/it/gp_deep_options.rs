@@ -77,7 +77,7 @@ fn the_frozen_chain_fits_the_sampler_and_the_draws() {
         (pcn(300), Some(0), 4, 4),
         (hmc, Some(9), 4, 9),
     ] {
-        let em = EmOptions { sampler, final_transitions, draws, ..EmOptions::default() };
+        let em = EmOptions { sampler, final_transitions, draws: Some(draws), ..EmOptions::default() };
         assert_eq!(em.frozen_moves(), expected, "{em:?}");
     }
 }
