@@ -95,10 +95,11 @@ mod tests {
             ("1.234", "1234"),
             ("1,5e3", "1.5e3"),
             ("+0,5", "+0.5"),
+            (",5", ".5"),
         ] {
             assert_eq!(with_point(text).as_deref(), Some(number), "{text}");
         }
-        for text in ["3.14", "1,234,567", "1.23,4", ",5", "", "-", "a,b", "3,", "1,2 3", "12345.678,9"] {
+        for text in ["3.14", "1,234,567", "1.23,4", ",", "", "-", "a,b", "3,", "1,2 3", "12345.678,9"] {
             assert_eq!(with_point(text), None, "{text}");
         }
         assert!(has_decimal_comma("1,5") && !has_decimal_comma("15"));
