@@ -4,7 +4,7 @@
 
 Needs numpy and pyarrow. DIRECTORY gets `ROWS.parquet/`, files of a million rows each with 30 features, which are kept for the next call. With
 one rank the program is started without MPI. Keys: `m` inducing points (100), `rank` of the hidden layers (200), `chains` (2), `iterations`
-(2), `transitions` (1), `leapfrog` (1), `exchanges` (0), `memory` (for --memory), `threads` (1).
+(2), `transitions` (1), `leapfrog` (1), `exchanges` (0), `optimise` (what M steps move: `variance, length, noise`; empty for no M steps), `memory` (for --memory), `threads` (1).
 """
 
 import os
@@ -62,7 +62,7 @@ stages:
       local: false
       calibrate: none
       inducing: {{ rows: [{", ".join(str(row) for row in points(rows, int(get("m", 100))))}] }}
-      hyperparameters: {{ variance: 1.0, length: 6.0, noise: 0.1, optimise: [] }}
+      hyperparameters: {{ variance: 1.0, length: 6.0, noise: 0.1, optimise: [{get("optimise", "variance, length, noise")}] }}
       deep: {{ hidden: {{ rank: {get("rank", 200)}, repivot: {get("repivot", "false")} }} }}
       em:
         iterations: {get("iterations", 2)}

@@ -99,7 +99,7 @@ pub fn execute(args: &Args) -> Result<(), Failure> {
     let directory = file.parent().unwrap_or(Path::new("")).to_owned();
     let (progress, threads) = args.work.start()?;
     let cancel = signals::listen(String::new)?;
-    let data = fit::prepare(&args.data.path, (&directory, &name), args.data.csv.options(), args.force)?;
+    let data = fit::prepare(&args.data.path, (&directory, &name), &args.data.csv.options(), args.force)?;
     for note in &data.notes {
         exit::say(&format!("note: {note}"));
     }

@@ -90,7 +90,7 @@ fn for_data(args: &Args, data: &Path, target: &str) -> Result<(), Failure> {
     let directory = args.dir.strip_prefix(".").unwrap_or(&args.dir);
     let file = directory.join(format!("{name}.yaml"));
     check_output(&file, args.force)?;
-    let prepared = fit::prepare(data, (directory, &name), args.csv.options(), args.force)?;
+    let prepared = fit::prepare(data, (directory, &name), &args.csv.options(), args.force)?;
     for note in &prepared.notes {
         exit::say(&format!("note: {note}"));
     }

@@ -14,6 +14,7 @@ use crate::store::input::{BatchChunks, Chunk, ParquetChunks, Wanted, mirrored};
 use crate::store::ipc::IpcReader;
 use crate::store::lock::Claims;
 use crate::store::model::model_path;
+use crate::store::object::check_address;
 use crate::store::record::FileRecord;
 use crate::store::{ModelFile, RunId, StoreError, discover, peek, sweep};
 use std::io::{BufReader, BufWriter};
@@ -92,6 +93,8 @@ struct Input {
 pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -> Result<ScoreSummary, RunError> {
     let task = Task::of_run("score", "predict");
     let mut spans = Spans::open(&task);
+    // Before anything is noted: the record of a failure has the paths in it.
+    addresses(request).try_for_each(check_address).map_err(|error| failure(&task, error.into(), cancel))?;
     let mut claims = Claims::default();
     match &request.output {
         ScoreOutput::File(path) => claims.add_target(path, false)?,
@@ -108,6 +111,18 @@ pub fn score(request: &ScoreRequest, cancel: &Cancel, listener: &dyn Listener) -
         let _ = noting.write_failure(request, error, run_id);
     }
     scored
+}
+
+fn addresses(request: &ScoreRequest) -> impl Iterator<Item = &Path> {
+    let input = match &request.input {
+        ScoreInput::Path(path) => Some(path),
+        ScoreInput::Stdin => None,
+    };
+    let output = match &request.output {
+        ScoreOutput::File(path) | ScoreOutput::Directory(path) => Some(path),
+        ScoreOutput::Stdout => None,
+    };
+    [Some(&request.model), input, output].into_iter().flatten().map(PathBuf::as_path)
 }
 
 /// What can fail once it is known that nobody else writes there.

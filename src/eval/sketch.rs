@@ -43,7 +43,8 @@ impl RowSketch {
     /// Of a set of rows, by their hashes.
     pub fn of(hashes: impl IntoIterator<Item = u64>) -> Self {
         let all: BTreeSet<u64> = hashes.into_iter().map(shortened).collect();
-        Self { rows: all.len() as u64, least: all.iter().take(KEPT).map(|hash| format!("{hash:0DIGITS$x}")).collect() }
+        let digits: Vec<String> = all.iter().take(KEPT).map(|hash| format!("{hash:0DIGITS$x}")).collect();
+        Self { rows: all.len() as u64, least: digits.concat() }
     }
 
     /// How many of these rows are in the set, as far as it can tell.

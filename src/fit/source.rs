@@ -43,12 +43,12 @@ const KEY: &str = "row_id";
 pub fn prepare(
     data: &Path,
     (directory, name): (&Path, &str),
-    csv: CsvOptions,
+    csv: &CsvOptions,
     force: bool,
 ) -> Result<Prepared, StoreError> {
     if !data.is_file() || begins_as_parquet(data) {
         let idle = "the data are Parquet: `--delimiter`, `--decimal-comma` and `--dates` change nothing".to_owned();
-        let notes = if csv == CsvOptions::default() { Vec::new() } else { vec![idle] };
+        let notes = if *csv == CsvOptions::default() { Vec::new() } else { vec![idle] };
         return Ok(Prepared { path: data.to_owned(), imported: false, added: None, notes });
     }
     let path = directory.join(format!("{name}-data.parquet"));
@@ -63,7 +63,7 @@ pub fn prepare(
     let origin = data.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let options = ImportOptions {
         key: KEY.to_owned(),
-        csv: CsvOptions { nulls: NULLS.map(str::to_owned).to_vec(), ..csv },
+        csv: CsvOptions { nulls: NULLS.map(str::to_owned).to_vec(), ..csv.clone() },
         footer: vec![(ORIGIN.to_owned(), origin)],
         ..ImportOptions::default()
     };

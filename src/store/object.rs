@@ -29,6 +29,11 @@ use std::path::Path;
 
 use super::StoreError;
 
+/// Refuses an address in object storage that may not be written down, as one with credentials; any other path will do.
+pub fn check_address(path: &Path) -> Result<(), StoreError> {
+    if is_address(path) { Address::parse(path).map(drop) } else { Ok(()) }
+}
+
 /// Whether there is a file or an object of this name; what cannot be asked counts as not there.
 pub fn is_file(path: &Path) -> bool {
     if is_address(path) { exists(path).unwrap_or(false) } else { path.is_file() }

@@ -31,6 +31,7 @@ fn results() -> Sandbox {
         all:\n    split: { input: rows, all: {} }\n  model:\n    train: { input: all, method: gp, publish: models/m }\n";
     sandbox.write("teach.yaml", train);
     sandbox.run("run teach.yaml --quiet").succeeded();
+    sandbox.run("fit rows.parquet --target y --time-limit 1s --quiet").succeeded();
     let score = "version: 1\nname: score\nparams: { date: 2026-11-01, file: rows.parquet }\nstages:\n  batch:\n    \
         ingest: { path: '${params.file}', key: id, features: [a, b] }\n  scores:\n    predict: { model: ./models/m, input: batch }\n";
     sandbox.write("score.yaml", score);
@@ -39,7 +40,6 @@ fn results() -> Sandbox {
     }
     crate::report::pages::shifted(&sandbox, "far.parquet");
     sandbox.run("run score.yaml --quiet --set date=2026-11-04 --set file=far.parquet").succeeded();
-    sandbox.run("fit rows.parquet --target y --time-limit 1s --quiet").succeeded();
     sandbox
 }
 

@@ -83,7 +83,6 @@ fn the_frozen_chain_is_long_enough_for_the_draws() {
 #[test]
 fn options_that_are_not_used_do_not_count() {
     for (with, without) in [
-        ("method: stride, ard: true", "method: stride"),
         ("method: deep_gp, inducing: { count: 7 }, em: { exchanges: 9 }", "method: deep_gp"),
         ("method: stride, deep: { u_min: 3, u_max: 2 }", "method: stride"),
         (

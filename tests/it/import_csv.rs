@@ -253,7 +253,7 @@ fn nothing_in_a_name_acts_on_the_terminal() {
 }
 
 /// Files as many countries write them.
-const ABROAD: &str = "id;price;day;at;name\n1;3,14;31.12.2026;1.2.2026 7:05;a,b\n2;1.234,5;1.2.2027;2.2.2026 17:05;c\n3;-7;;3.2.2026 9:00;d\n";
+const ABROAD: &str = "id;price;day;at;name\n1;3,25;31.12.2026;1.2.2026 7:05;a,b\n2;1.234,5;1.2.2027;2.2.2026 17:05;c\n3;-7;;3.2.2026 9:00;d\n";
 
 #[test]
 fn commas_before_decimals_and_days_first_are_named_and_read() {
@@ -261,7 +261,7 @@ fn commas_before_decimals_and_days_first_are_named_and_read() {
     sandbox.write("x.csv", ABROAD);
     let ran = sandbox.run("import x.csv -o x.parquet --key id --delimiter ;").succeeded();
     for said in [
-        "x.csv: column `price` is text because of commas before decimals, such as `3,14` at line 2: read it with `--decimal-comma`\n",
+        "x.csv: column `price` is text because of commas before decimals, such as `3,25` at line 2: read it with `--decimal-comma`\n",
         "x.csv: column `day` has dates such as `31.12.2026` at line 2, which stay text: read them with `--dates day-first`\n",
         "x.csv: column `at` has dates such as `1.2.2026 7:05` at line 2, which stay text: say what comes first: \
          `--dates day-first` or `--dates month-first`\n",
@@ -273,7 +273,7 @@ fn commas_before_decimals_and_days_first_are_named_and_read() {
         sandbox.run("import x.csv -o x.parquet --key id --delimiter ; --decimal-comma --dates day-first").succeeded();
     assert_eq!(ran.stderr, "");
     let batch = rows(&sandbox.path("x.parquet"));
-    assert_eq!(column(&batch, "price").as_primitive::<Float64Type>().values(), &[3.14, 1234.5, -7.0]);
+    assert_eq!(column(&batch, "price").as_primitive::<Float64Type>().values(), &[3.25, 1234.5, -7.0]);
     let texts = |name: &str| -> Vec<Option<String>> {
         column(&batch, name).as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
     };

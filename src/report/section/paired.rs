@@ -15,6 +15,9 @@ const SHOWN: usize = 6;
 /// Differences that are less likely than this between equally good methods are no chance.
 const SURE: f64 = 0.05;
 
+/// What tells two methods apart: fold by fold, or row by row.
+type Difference = fn(&RunContext<'_>, &FoldValues<'_>, (&str, &str), &Group, &Group) -> Option<PairedDifference>;
+
 /// The best case of each method, or the best few of one method, each beside the best of all.
 pub fn paired(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, groups: &[Group]) -> Markup {
     let Some(headline) = measured.headline(stage) else { return Markup::default() };
@@ -32,7 +35,6 @@ pub fn paired(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, 
     let Some((best, others)) = shown.split_first() else { return Markup::default() };
     let also = measured.metrics(stage).find(|metric| metric.name == ALSO && metric.name != headline.name);
     let metrics: Vec<&Metric> = [headline].into_iter().chain(also).collect();
-    type Difference = fn(&RunContext<'_>, &FoldValues<'_>, (&str, &str), &Group, &Group) -> Option<PairedDifference>;
     let table_of = |difference: Difference| -> Vec<(String, Vec<Option<PairedDifference>>)> {
         let compare = |other: &&Group| {
             let found = |metric: &&Metric| difference(context, measured, (stage, metric.name), best, other);

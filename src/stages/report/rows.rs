@@ -93,7 +93,9 @@ mod tests {
     fn the_median_is_that_of_the_errors() {
         let mut sizes = ErrorSizes::default();
         assert_eq!(sizes.median(), None);
-        [-3.0, 0.5, 1e-9, 2.0, 400.0].into_iter().for_each(|error| sizes.add(error));
+        for error in [-3.0, 0.5, 1e-9, 2.0, 400.0] {
+            sizes.add(error);
+        }
         assert!((sizes.median().unwrap_or(0.0) - 2.0).abs() < 2e-3, "{sizes:?}");
         (0..9).for_each(|_| sizes.add(0.0));
         assert_eq!(sizes.median(), Some(0.0));

@@ -66,12 +66,11 @@ pub fn fit(
     let mut relevance = Vec::new();
     if stage.ard && stage.method.is_deep() {
         let known = beginning.as_ref().map(Beginning::relevance).filter(|known| !known.is_empty());
-        relevance = match known {
-            Some(known) => known.to_vec(),
-            None => {
-                let rows = FitRows { x: own.view(), y: y.view(), noise: &noise, span: span.clone(), kept: None };
-                relevance::fit(&rows, &scaling, stage.stationary(), &key.with("relevance"), observer)?
-            }
+        relevance = if let Some(known) = known {
+            known.to_vec()
+        } else {
+            let rows = FitRows { x: own.view(), y: y.view(), noise: &noise, span: span.clone(), kept: None };
+            relevance::fit(&rows, &scaling, stage.stationary(), &key.with("relevance"), observer)?
         };
         scaling.weigh(&relevance);
     }

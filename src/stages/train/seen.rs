@@ -6,7 +6,7 @@ use crate::eval::sketch::{RowSketch, SeenRows, number_hash, row_hash, text_hash}
 use crate::features::FeatureColumn;
 use crate::stages::StageError;
 use crate::store::{InputTable, ModelFile};
-use ndarray::{ArrayView2, Axis};
+use ndarray::{Array2, Axis};
 
 /// Rows that are alike are no leak: so much larger may the share of test rows be that the published model knows than the share
 /// that the new one knows.
@@ -23,11 +23,11 @@ fn hashes_in(table: &InputTable, rows: &[usize]) -> Vec<u64> {
         let all = table.identities();
         return rows.iter().map(|row| all[*row]).collect();
     }
-    hashes(table.features.select(Axis(0), rows).view(), &table.levels)
+    hashes(&table.features.select(Axis(0), rows), &table.levels)
 }
 
 /// By their features; a category by the text of its level, because its number is another one in every table.
-fn hashes(values: ArrayView2<'_, f64>, levels: &[Vec<String>]) -> Vec<u64> {
+fn hashes(values: &Array2<f64>, levels: &[Vec<String>]) -> Vec<u64> {
     let texts: Vec<Vec<u64>> =
         levels.iter().map(|levels| levels.iter().map(|text| text_hash(text)).collect()).collect();
     let part = |(value, texts): (&f64, &Vec<u64>)| texts.get(*value as usize).copied().unwrap_or(number_hash(*value));
@@ -44,7 +44,7 @@ pub fn share_seen(
     let (mut published, mut own) = (SeenRows::default(), SeenRows::default());
     for fold in folds {
         let (values, levels) = model.raw_rows(table, &fold.test)?;
-        published.add(known.look_for(hashes(values.view(), &levels)));
+        published.add(known.look_for(hashes(&values, &levels)));
         own.add(sketch(table, &fold.train).look_for(hashes_in(table, &fold.test)));
     }
     let alike = own.share().unwrap_or(0.0);

@@ -31,10 +31,12 @@ pub(crate) fn inferred_kind(data_type: &DataType) -> Option<ColumnKind> {
 
 /// Whether a column of this type can be read as this kind.
 pub(super) fn takes_kind(data_type: &DataType, kind: ColumnKind) -> bool {
+    // A column without values has the type of none.
+    if *data_type == DataType::Null {
+        return true;
+    }
     match (data_type, kind) {
         (DataType::Dictionary(_, value), kind) => takes_kind(value, kind),
-        // A column without values has the type of none.
-        (DataType::Null, _) => true,
         (other, ColumnKind::Number) => is_number(other),
         (other, ColumnKind::Boolean) => *other == DataType::Boolean || other.is_integer() || is_text(other),
         (other, ColumnKind::Category) => is_key(other),
@@ -59,9 +61,10 @@ const UUID: i32 = 16;
 /// Types that identify rows: UUIDs, integers, text, booleans, dates, decimals (databases export ids as such).
 pub(crate) fn is_key(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::FixedSizeBinary(UUID) => true,
         // A table without rows may not know the types of its columns.
-        DataType::Null => true,
+        DataType::Null | DataType::Boolean | DataType::Date32 | DataType::Date64 | DataType::FixedSizeBinary(UUID) => {
+            true
+        }
         DataType::Dictionary(_, value) => is_key(value),
         other => other.is_integer() || other.is_decimal() || is_text(other),
     }
