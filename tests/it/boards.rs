@@ -18,6 +18,7 @@ fn repository() -> &'static Path {
 /// A matrix with a number, two runs to compare, a failure, and four scored days, the last of which is far off.
 fn results() -> Sandbox {
     let sandbox = Sandbox::new();
+    sandbox.run("fit rows.parquet --target y --time-limit 1s --quiet").succeeded();
     let sweep = SMALL
         .replace("name: small", "name: sweep")
         .replace("method: gp", "method: '${matrix.method}', inducing: { count: '${matrix.m}' }")
@@ -31,7 +32,6 @@ fn results() -> Sandbox {
         all:\n    split: { input: rows, all: {} }\n  model:\n    train: { input: all, method: gp, publish: models/m }\n";
     sandbox.write("teach.yaml", train);
     sandbox.run("run teach.yaml --quiet").succeeded();
-    sandbox.run("fit rows.parquet --target y --time-limit 1s --quiet").succeeded();
     let score = "version: 1\nname: score\nparams: { date: 2026-11-01, file: rows.parquet }\nstages:\n  batch:\n    \
         ingest: { path: '${params.file}', key: id, features: [a, b] }\n  scores:\n    predict: { model: ./models/m, input: batch }\n";
     sandbox.write("score.yaml", score);

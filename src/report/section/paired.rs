@@ -16,7 +16,7 @@ const SHOWN: usize = 6;
 const SURE: f64 = 0.05;
 
 /// What tells two methods apart: fold by fold, or row by row.
-type Difference = fn(&RunContext<'_>, &FoldValues<'_>, (&str, &str), &Group, &Group) -> Option<PairedDifference>;
+type ComparedBy = fn(&RunContext<'_>, &FoldValues<'_>, (&str, &str), &Group, &Group) -> Option<PairedDifference>;
 
 /// The best case of each method, or the best few of one method, each beside the best of all.
 pub fn paired(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, groups: &[Group]) -> Markup {
@@ -35,7 +35,7 @@ pub fn paired(context: &RunContext<'_>, measured: &FoldValues<'_>, stage: &str, 
     let Some((best, others)) = shown.split_first() else { return Markup::default() };
     let also = measured.metrics(stage).find(|metric| metric.name == ALSO && metric.name != headline.name);
     let metrics: Vec<&Metric> = [headline].into_iter().chain(also).collect();
-    let table_of = |difference: Difference| -> Vec<(String, Vec<Option<PairedDifference>>)> {
+    let table_of = |difference: ComparedBy| -> Vec<(String, Vec<Option<PairedDifference>>)> {
         let compare = |other: &&Group| {
             let found = |metric: &&Metric| difference(context, measured, (stage, metric.name), best, other);
             (other.name.clone(), metrics.iter().map(found).collect::<Vec<_>>())
